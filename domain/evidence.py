@@ -1,0 +1,125 @@
+"""What is seen of the node: three views, each of which may be unknown.
+
+A reading carries the monotonic time at which it *began*, because nothing that happened later can be concluded from
+it.  A view that cannot be had is :class:`Unknown` with the reason, never an empty view.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from domain.answer import Answer
+from domain.identity import AllocationId, DeviceId, PodUid, is_allocation_id
+from domain.resource import ResourceName
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A view that could not be had, and why."""
+
+    reason: str
+
+
+class ObjectKind(StrEnum):
+    """What a runtime's object is."""
+
+    SANDBOX = "sandbox"
+    CONTAINER = "container"
+
+
+class ObjectState(StrEnum):
+    """The state of something that still exists.  What the runtime calls dead or removing does not, and is left out."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    PAUSED = "paused"
+    RESTARTING = "restarting"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeObject:
+    """A sandbox or container that still exists, in any state.
+
+    Attributes:
+        id: the runtime's own id.
+        uid: of its pod; old sandboxes of cri-dockerd show none.
+        container: name of the container in the pod, ``None`` for a sandbox.
+        mounts: host path by container path; where the list call shows no mounts, what the container's socket
+            annotation names.
+        claimed: the container's annotations that begin with a pool's prefix.  Tenants can write some of them, so they
+            can keep an allocation and never bind, change or remove one.  Empty for sandboxes.
+    """
+
+    id: str
+    kind: ObjectKind
+    state: ObjectState
+    uid: PodUid | None = None
+    namespace: str | None = None
+    name: str | None = None
+    container: str | None = None
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    claimed: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeView:
+    """Every sandbox and container that exists, as one reading."""
+
+    began: float
+    objects: tuple[RuntimeObject, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointEntry:
+    """What the kubelet stored for one container and resource: everything that it can still mount is among these."""
+
+    uid: PodUid
+    container: str
+    resource: ResourceName
+    devices: tuple[DeviceId, ...]
+    answer: Answer
+
+    def named(self) -> frozenset[AllocationId]:
+        """Return the allocations whose directories the answer mounts."""
+        bases = (mount.host_path.rpartition("/")[2] for mount in self.answer.mounts)
+        return frozenset(AllocationId(base) for base in bases if is_allocation_id(base))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointView:
+    """The kubelet's checkpoint file, as one reading."""
+
+    began: float
+    entries: tuple[CheckpointEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryView:
+    """What lies in one pool's base directory.
+
+    Attributes:
+        spellings: paths by which evidence may name the base directory: as configured, and with the symlinks of its
+            parents resolved.
+        inodes: inode by well-formed directory name.
+        strangers: names of anything else; it is left alone.
+    """
+
+    began: float
+    host_dir: str
+    spellings: frozenset[str]
+    inodes: Mapping[AllocationId, int]
+    strangers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDevices:
+    """What the kubelet says one pod's listed containers hold now.
+
+    Plain init containers are never listed, and a container whose Allocate is in flight is listed without devices.
+    """
+
+    namespace: str
+    name: str
+    containers: Mapping[str, Mapping[ResourceName, frozenset[DeviceId]]]

@@ -1,0 +1,316 @@
+"""The resync rules: what follows from the ledger and the evidence.
+
+One pure function, :func:`plan`.  It says what to own, adopt, repair, release, sweep and ask for, and why everything
+else waits; it never raises and never acts.  Carrying out its effects and planning again with the same evidence at the
+same time gives nothing but :class:`Wait`.
+
+The rules of life, in short:
+
+* An allocation is *in use* while the runtime or the kubelet's checkpoint names it.  Neither view alone is enough: a
+  container exists some time before and after the kubelet's record of it.
+* Only an allocation that both views, both known, have not named for the grace period is released.  A view that is
+  unknown releases nothing; nor does a newer grant of the same id, or absence from the kubelet's listings, which leave
+  out plain init containers and are empty or partial after a kubelet start.
+* What a container carries can keep an allocation and nothing else, because tenants can write some of it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from domain.adoption import Adoption, adoption
+from domain.allocation import Owner
+from domain.evidence import (
+    CheckpointEntry,
+    CheckpointView,
+    DirectoryView,
+    ObjectKind,
+    RuntimeObject,
+    RuntimeView,
+    Unknown,
+)
+from domain.identity import AllocationId, PodUid, is_allocation_id
+from domain.ledger import Ledger, Record, Standing
+from domain.pool import Pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Let an allocation go: its directory and its record."""
+
+    id: AllocationId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """Write down what became known of an owner."""
+
+    id: AllocationId
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """Take over what the kubelet will mount."""
+
+    adoption: Adoption
+    reason: str
+
+    @property
+    def id(self) -> AllocationId:
+        """The adopted allocation's id."""
+        return self.adoption.allocation.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """Make an allocation's directory what it must be."""
+
+    id: AllocationId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Remove a directory that belongs to nobody."""
+
+    host_dir: str
+    id: AllocationId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Have the kubelet forget dead pods: one listing, then the same device list again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Do nothing yet with an allocation, directory or view, and why."""
+
+    id: AllocationId | None
+    reason: str
+
+
+_LONGEST_PATH = 4096
+"""Characters; the kernel has no longer paths, and a tenant's annotation may have any length."""
+
+Effect = Release | Own | Adopt | Repair | Sweep | Ask | Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the operator and the process allow.
+
+    Attributes:
+        grace: seconds for which both views must not have named an allocation.
+        may_ask: the kubelet may be listed now: not asked within the interval, no Allocate of ours in flight or just
+            answered (a listing then feeds a race in the kubelet that gives one device twice).
+    """
+
+    grace: float
+    may_ask: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything that is known of the node in one reconcile.
+
+    Attributes:
+        runtime: what exists.
+        empty_runtime_doubted: the runtime named no pod at all, and the kubelet, asked for that reason, could not
+            confirm it.  Release and sweep then treat the runtime as unknown; asking goes by the raw reading.
+        checkpoint: what the kubelet can still mount.
+        directories: one reading a base directory; those that cannot be read are missing here.
+        first_seen: monotonic time at which this process first saw a directory, by path.
+    """
+
+    runtime: RuntimeView | Unknown
+    checkpoint: CheckpointView | Unknown
+    directories: tuple[DirectoryView, ...] = ()
+    empty_runtime_doubted: bool = False
+    first_seen: Mapping[str, float] = field(default_factory=dict)
+
+
+def plan(
+    ledger: Ledger, evidence: Evidence, pools: Sequence[Pool], policy: Policy, *, now: datetime
+) -> tuple[Effect, ...]:
+    """Return what follows from the ledger and the evidence.
+
+    Args:
+        ledger: what we know.
+        evidence: what is seen.
+        pools: every pool, as it is and as it was; see :func:`domain.adoption.adoption`.
+        policy: grace, and whether the kubelet may be asked now.
+        now: wall-clock time in UTC, for adopted allocations.
+    """
+    sights = _Sights(evidence, pools)
+    return (
+        *_adopt(ledger, sights, pools, now),
+        *_own(ledger, sights),
+        *_repair(ledger, evidence.directories),
+        *_release(ledger, sights, policy),
+        *_sweep(ledger, sights, policy),
+        *_ask(sights, policy),
+    )
+
+
+def uids_seen(view: RuntimeView) -> frozenset[PodUid]:
+    """Return the uids that a runtime reading names; none makes an empty or doubtful node."""
+    return frozenset(each.uid for each in view.objects if each.uid is not None)
+
+
+class _Sights:
+    """Evidence, indexed once so that every rule is linear."""
+
+    def __init__(self, evidence: Evidence, pools: Sequence[Pool]) -> None:
+        self.evidence = evidence
+        self.resources = frozenset(pool.resource for pool in pools)
+        self.bases = frozenset(pool.host_dir for pool in pools).union(
+            *(view.spellings for view in evidence.directories)
+        )
+        runtime, checkpoint = evidence.runtime, evidence.checkpoint
+        objects = runtime.objects if isinstance(runtime, RuntimeView) else ()
+        entries = checkpoint.entries if isinstance(checkpoint, CheckpointView) else ()
+        self.entries = tuple(entry for entry in entries if entry.resource in self.resources)
+        self.stored = {name: entry for entry in self.entries for name in self._ids_of(entry)}
+        self.mounted = {
+            name: each.id for each in objects if each.kind is ObjectKind.CONTAINER for name in self._kept_by(each)
+        }
+        self.names = {
+            each.uid: Owner(uid=each.uid, namespace=each.namespace, name=each.name)
+            for each in objects
+            if each.uid is not None and each.name is not None
+        }
+        self.uids = uids_seen(runtime) if isinstance(runtime, RuntimeView) else None
+        self.blind = self._blindness()
+
+    def holder(self, name: AllocationId) -> str | None:
+        """Say who names an allocation."""
+        if name in self.mounted:
+            return f"container:{self.mounted[name]}"
+        if name in self.stored:
+            return "checkpoint"
+        return None
+
+    def older_than(self, moment: float) -> bool:
+        """Whether a reading began before a moment; only to be asked when nothing is blind."""
+        return any(
+            isinstance(view, RuntimeView | CheckpointView) and view.began < moment
+            for view in (self.evidence.runtime, self.evidence.checkpoint)
+        )
+
+    def _blindness(self) -> str | None:
+        for label, view in (("runtime", self.evidence.runtime), ("checkpoint", self.evidence.checkpoint)):
+            if isinstance(view, Unknown):
+                return f"{label} view unknown: {view.reason}"
+        if self.evidence.empty_runtime_doubted:
+            return "the runtime shows no pod and the kubelet does not confirm it"
+        return None
+
+    def _ids_of(self, entry: CheckpointEntry) -> Iterator[AllocationId]:
+        return self._ids_in(mount.host_path for mount in entry.answer.mounts)
+
+    def _kept_by(self, each: RuntimeObject) -> Iterator[AllocationId]:
+        return self._ids_in((*each.mounts.values(), *each.claimed.values()))
+
+    def _ids_in(self, paths: Iterable[str]) -> Iterator[AllocationId]:
+        """Find the allocations whose directories are at or above some paths, in any spelling of the base."""
+        for path in paths:
+            if len(path) > _LONGEST_PATH:
+                continue
+            parts = path.split("/")
+            for end in range(2, len(parts)):
+                if is_allocation_id(parts[end]) and "/".join(parts[:end]) in self.bases:
+                    yield AllocationId(parts[end])
+                    break
+
+
+def _adopt(ledger: Ledger, sights: _Sights, pools: Sequence[Pool], now: datetime) -> Iterator[Effect]:
+    taken: set[AllocationId] = set()
+    for entry in sights.entries:
+        found = adoption(entry, pools, now=now)
+        if found is None or found.allocation.id in ledger or found.allocation.id in taken:
+            continue
+        taken.add(found.allocation.id)
+        if entry.uid in sights.names:
+            found = replace(found, allocation=found.allocation.owned_by(sights.names[entry.uid]))
+        yield Adopt(adoption=found, reason="the kubelet's checkpoint names it")
+
+
+def _own(ledger: Ledger, sights: _Sights) -> Iterator[Effect]:
+    for record in ledger:
+        known = record.allocation.owner
+        if record.standing is not Standing.LIVE or known.complete:
+            continue
+        entry = sights.stored.get(record.allocation.id)
+        owner = known if entry is None else known.completed_by(Owner(uid=entry.uid, container=entry.container))
+        if owner.uid in sights.names:
+            owner = owner.completed_by(sights.names[owner.uid])
+        if owner != known:
+            yield Own(id=record.allocation.id, owner=owner)
+
+
+def _repair(ledger: Ledger, directories: tuple[DirectoryView, ...]) -> Iterator[Effect]:
+    views = {view.host_dir: view for view in directories}
+    for record in ledger:
+        view = views.get(record.allocation.host_dir)
+        if view is None or record.standing is not Standing.LIVE:
+            continue
+        inode = view.inodes.get(record.allocation.id)
+        if inode is None:
+            yield Repair(id=record.allocation.id, reason="its directory is missing")
+        elif inode != record.inode:
+            yield Repair(id=record.allocation.id, reason="its directory is another than we made or mended")
+
+
+def _release(ledger: Ledger, sights: _Sights, policy: Policy) -> Iterator[Effect]:
+    for record in ledger:
+        name = record.allocation.id
+        if record.standing is Standing.RELEASING:
+            yield Release(id=name, reason="its release was interrupted")
+            continue
+        reason = _held_by(record, sights, policy)
+        if reason is None:
+            yield Release(id=name, reason="neither the runtime nor the kubelet names it")
+        else:
+            yield Wait(id=name, reason=reason)
+
+
+def _held_by(record: Record, sights: _Sights, policy: Policy) -> str | None:
+    """Say what keeps an allocation, ``None`` if it may be released."""
+    holder = sights.holder(record.allocation.id)
+    if holder is not None:
+        return holder
+    if sights.blind is not None:
+        return sights.blind
+    if sights.older_than(record.touched + policy.grace):
+        return f"grace {policy.grace:g}s"
+    return None
+
+
+def _sweep(ledger: Ledger, sights: _Sights, policy: Policy) -> Iterator[Effect]:
+    for view in sights.evidence.directories:
+        for name in view.inodes:
+            if name in ledger or sights.holder(name) is not None:
+                continue
+            seen = sights.evidence.first_seen.get(f"{view.host_dir}/{name}")
+            if sights.blind is not None:
+                yield Wait(id=name, reason=sights.blind)
+            elif seen is None or sights.older_than(seen + policy.grace):
+                yield Wait(id=name, reason=f"unknown directory, grace {policy.grace:g}s")
+            else:
+                yield Sweep(host_dir=view.host_dir, id=name, reason="nobody knows this directory")
+
+
+def _ask(sights: _Sights, policy: Policy) -> Iterator[Effect]:
+    if isinstance(sights.evidence.checkpoint, Unknown):
+        reason = f"the checkpoint is unknown: {sights.evidence.checkpoint.reason}"
+    elif sights.uids is not None and any(entry.uid not in sights.uids for entry in sights.entries):
+        reason = "the checkpoint names a pod of which nothing exists"
+    else:
+        return
+    yield (Ask(reason=reason) if policy.may_ask else Wait(id=None, reason=f"may not ask the kubelet yet: {reason}"))
