@@ -1,0 +1,83 @@
+"""All pools together, as the kubelet meets them."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from adapters.kubelet.directory import PluginDirectory
+from adapters.kubelet.session import KubeletSession
+from adapters.kubelet.watch import DirectoryWatch
+from domain.ports.kubelet import Registration
+from domain.ports.reports import Reports
+from domain.resource import ResourceName
+
+_LOOK: Final = 0.5
+"""Seconds between two looks whether a foreign socket is still there."""
+
+
+class KubeletPlugins:
+    """Runs a session for each pool; keeps the port :class:`domain.ports.kubelet.DeviceLists`.
+
+    Sessions start when no other process serves under our names: a second plugin for one resource takes the devices
+    from the first, and when either ends the kubelet cuts off both.
+    """
+
+    def __init__(
+        self,
+        *,
+        sessions: Mapping[ResourceName, KubeletSession],
+        directory: PluginDirectory,
+        watch: DirectoryWatch,
+        reports: Reports,
+        take_over: bool = False,
+    ) -> None:
+        self._sessions = sessions
+        self._directory = directory
+        self._watch = watch
+        self._reports = reports
+        self._take_over = take_over
+        self.obstacle: str | None = None
+        """Why no session has started yet, ``None`` once they have."""
+
+    async def run(self) -> None:
+        """Serve and register every pool until cancelled."""
+        for name in self._directory.clear_leftovers():
+            self._reports.note("the socket of a dead process was removed", socket=name)
+        await self._alone()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch.run(), name="watch of the plugin directory")
+            for resource, session in self._sessions.items():
+                tasks.create_task(session.run(), name=f"session of {resource}")
+
+    def publish(self, resources: Iterable[ResourceName] | None = None) -> None:
+        """Send the current list of some resources, or of all, again to whoever watches."""
+        for resource in self._sessions if resources is None else resources:
+            self._sessions[resource].publish()
+
+    def registrations(self) -> dict[ResourceName, Registration]:
+        """Return how each pool stands."""
+        return {resource: session.status for resource, session in self._sessions.items()}
+
+    @property
+    def kubelet_restarts(self) -> int:
+        """How often the kubelet started anew while we watched."""
+        return max((session.kubelets - 1 for session in self._sessions.values() if session.kubelets), default=0)
+
+    async def _alone(self) -> None:
+        foreigners = self._directory.foreigners()
+        if foreigners and self._take_over:
+            self._reports.warn("other device plugins are overridden", sockets=list(foreigners))
+            return
+        told: tuple[str, ...] = ()
+        while foreigners:
+            self.obstacle = f"another device plugin serves {', '.join(foreigners)} in {self._directory.path}"
+            if foreigners != told:
+                told = foreigners
+                self._reports.warn(
+                    "not registering",
+                    reason=self.obstacle,
+                    cure="stop it, or start this plugin with --take-over",
+                )
+            await asyncio.sleep(_LOOK)
+            foreigners = self._directory.foreigners()
+        self.obstacle = None

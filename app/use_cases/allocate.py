@@ -1,0 +1,71 @@
+"""Allocate: a container asks for devices.
+
+The kubelet waits in its admission loop meanwhile, and no other pod of the node is admitted: nothing here asks the
+runtime, the kubelet or the network anything, and a budget bounds the rest.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.use_cases.state import State
+from app.use_cases.storage import Storage
+from domain import grant
+from domain.answer import Answer
+from domain.grant import Draw, Grant
+from domain.identity import AllocationId
+from domain.pool import Pool
+from domain.ports.clock import Clock
+from domain.ports.entropy import Entropy
+from domain.ports.reports import Reports
+from domain.ports.worker import Worker
+
+BUDGET: Final = 2.0
+"""Seconds for the storage part of a call."""
+
+
+class Allocate:
+    """Grants the container requests of one call, all or none."""
+
+    def __init__(
+        self, *, state: State, storage: Storage, worker: Worker, entropy: Entropy, clock: Clock, reports: Reports
+    ) -> None:
+        self._state = state
+        self._storage = storage
+        self._worker = worker
+        self._entropy = entropy
+        self._clock = clock
+        self._reports = reports
+
+    async def __call__(self, pool: Pool, requests: Sequence[Sequence[str]]) -> tuple[Answer, ...]:
+        """Return one answer for each request, in their order.
+
+        Raises:
+            RequestRefused: ids that are unknown, double or missing; nothing was done.
+            NoRoom, DirectoryUnusable, JournalUnusable: storage; nothing is left.
+            OverBudget: storage is slow; whatever it still does is undone.
+        """
+        with self._state.allocating():
+            granted = self._decide(pool, requests)
+            inodes = await self._worker.run(
+                "storing an allocation",
+                lambda: self._storage.keep(granted.allocations),
+                undo=lambda _: self._storage.discard(granted.allocations),
+                budget=BUDGET,
+            )
+            ledger = self._state.ledger.with_live(granted.allocations, at=self._clock.monotonic())
+            self._state.ledger = ledger.made(inodes)
+        for each in granted.allocations:
+            self._reports.note("allocated", allocation=each.id, resource=each.resource, devices=list(each.devices))
+        return granted.answers
+
+    def _decide(self, pool: Pool, requests: Sequence[Sequence[str]]) -> Grant:
+        draws = [
+            Draw(id=self._unused_id(), secret=self._entropy.secret(pool.secret_length))
+            for _ in grant.check(pool, requests)
+        ]
+        return grant.plan(pool, requests, self._state.ledger, draws, now=self._clock.now())
+
+    def _unused_id(self) -> AllocationId:
+        while (name := self._entropy.allocation_id()) in self._state.ledger:
+            continue
+        return name

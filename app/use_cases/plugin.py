@@ -1,0 +1,41 @@
+"""A pool as the kubelet uses it: the inbound port, kept by the use cases."""
+
+from collections.abc import Sequence
+
+from app.use_cases.allocate import Allocate
+from app.use_cases.pre_start import PreStart
+from app.use_cases.state import State
+from domain.answer import Answer
+from domain.pool import Device, Pool
+from domain.resource import ResourceName
+
+
+class PoolPlugin:
+    """One pool's device plugin; keeps :class:`domain.ports.inbound.DevicePlugin`."""
+
+    def __init__(self, *, resource: ResourceName, state: State, allocate: Allocate, pre_start: PreStart) -> None:
+        self._resource = resource
+        self._state = state
+        self._allocate = allocate
+        self._pre_start = pre_start
+
+    @property
+    def resource(self) -> ResourceName:
+        """The resource that is served."""
+        return self._resource
+
+    @property
+    def _pool(self) -> Pool:
+        return self._state.pools[self._resource]
+
+    def devices(self) -> tuple[Device, ...]:
+        """Return the whole device list: always the same ids."""
+        return self._pool.devices()
+
+    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Answer, ...]:
+        """Grant container requests, all or none."""
+        return await self._allocate(self._pool, requests)
+
+    async def pre_start(self, devices: Sequence[str]) -> None:
+        """Make sure of the directories of a container that is about to start."""
+        await self._pre_start(self._pool, devices)

@@ -1,0 +1,69 @@
+"""What the process knows: the one thing here that changes."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from domain.evidence import CheckpointView, RuntimeView, Unknown
+from domain.ledger import Ledger
+from domain.pool import Pool
+from domain.ports.clock import Clock
+from domain.resource import ResourceName
+
+QUIET: Final = 0.2
+"""Seconds after an answered Allocate in which the kubelet is not listed: it then forgets the ids it just chose."""
+
+
+class State:
+    """The ledger and the circumstances, owned by the event loop.
+
+    Attributes:
+        ledger: as of now; every change replaces it.
+        pools: as configured, by resource.
+        earlier: pools as they were used before, according to the journal; their answers may still be replayed.
+        runtime: the last reading of the runtime.
+        checkpoint: the last reading of the checkpoint.
+        first_seen: monotonic time at which a directory that the ledger does not know was first seen, by path.
+        active_since: monotonic time at which this process became the active one.
+    """
+
+    def __init__(self, *, pools: Sequence[Pool], clock: Clock) -> None:
+        self._clock = clock
+        self.ledger = Ledger()
+        self.pools: dict[ResourceName, Pool] = {pool.resource: pool for pool in pools}
+        self.earlier: tuple[Pool, ...] = ()
+        self.runtime: RuntimeView | Unknown = Unknown("not read yet")
+        self.checkpoint: CheckpointView | Unknown = Unknown("not read yet")
+        self.first_seen: dict[str, float] = {}
+        self.active_since = clock.monotonic()
+        self._in_flight = 0
+        self._answered: float | None = None
+        self._listed: float | None = None
+
+    @property
+    def known_pools(self) -> tuple[Pool, ...]:
+        """Every pool that may have given an answer: as configured first, then as they were before."""
+        return (*self.pools.values(), *(pool for pool in self.earlier if pool not in self.pools.values()))
+
+    @contextmanager
+    def allocating(self) -> Iterator[None]:
+        """Count an Allocate as in flight."""
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            self._answered = self._clock.monotonic()
+
+    def allocated_since(self, moment: float) -> bool:
+        """Whether an Allocate is in flight or was answered after a monotonic time."""
+        return self._in_flight > 0 or (self._answered is not None and self._answered >= moment)
+
+    def may_list(self, interval: float) -> bool:
+        """Whether the kubelet may be listed now, which makes it forget dead pods and feeds a race with Allocate."""
+        now = self._clock.monotonic()
+        return not self.allocated_since(now - QUIET) and (self._listed is None or now - self._listed >= interval)
+
+    def listing(self) -> None:
+        """Note that the kubelet is being listed."""
+        self._listed = self._clock.monotonic()
