@@ -87,6 +87,10 @@ class Pool:
         annotation_prefix: prefix of the container annotations, for the same reason.
         secret_length: characters of a new secret.
         list_interval: seconds after which an unchanged list is sent again; 0 = only on change.
+        retired: ids beyond the capacity that were listed before it was lowered and may still be held or in flight;
+            listed as unhealthy.
+        drained: the pool is no longer configured, and served only because allocations of it live; every device is
+            unhealthy.
     """
 
     resource: ResourceName
@@ -105,20 +109,27 @@ class Pool:
     read_only_mount: bool = False
     numa_node: int | None = None
     list_interval: float = 0.0
+    retired: tuple[DeviceId, ...] = ()
+    drained: bool = False
     indexes: Mapping[DeviceId, int] = field(init=False, repr=False, compare=False)
     """The fixed set of ids, in index order, each with its index."""
 
     def __post_init__(self) -> None:
         ids = {self.device(index): index for index in range(self.capacity)}
+        for name in self.retired:
+            ids.setdefault(name, len(ids))
         object.__setattr__(self, "indexes", MappingProxyType(ids))
 
     def device(self, index: int) -> DeviceId:
         """Return the id of the device with this index."""
         return DeviceId(self.device_id.replace("{resource}", self.resource).replace("{index}", str(index)))
 
-    def devices(self, health: Health = Health.HEALTHY) -> tuple[Device, ...]:
+    def devices(self) -> tuple[Device, ...]:
         """Return the whole list in index order, as the kubelet wants it: every message replaces the one before."""
-        return tuple(Device(id=name, health=health, numa_node=self.numa_node) for name in self.indexes)
+        return tuple(Device(id=name, health=self._health(name), numa_node=self.numa_node) for name in self.indexes)
+
+    def _health(self, name: DeviceId) -> Health:
+        return Health.UNHEALTHY if self.drained or name in self.retired else Health.HEALTHY
 
     def host_socket(self, allocation: AllocationId) -> str:
         """Return where the dataplane finds or makes the socket of an allocation."""

@@ -158,6 +158,13 @@ def plan(
     )
 
 
+def owners(
+    ledger: Ledger, runtime: RuntimeView | Unknown, checkpoint: CheckpointView | Unknown, pools: Sequence[Pool]
+) -> tuple[Own, ...]:
+    """Return what the views tell of owners that are not completely known yet; a part of :func:`plan`."""
+    return tuple(_own(ledger, _Sights(Evidence(runtime=runtime, checkpoint=checkpoint), pools)))
+
+
 def uids_seen(view: RuntimeView) -> frozenset[PodUid]:
     """Return the uids that a runtime reading names; none makes an empty or doubtful node."""
     return frozenset(each.uid for each in view.objects if each.uid is not None)
@@ -241,7 +248,7 @@ def _adopt(ledger: Ledger, sights: _Sights, pools: Sequence[Pool], now: datetime
         yield Adopt(adoption=found, reason="the kubelet's checkpoint names it")
 
 
-def _own(ledger: Ledger, sights: _Sights) -> Iterator[Effect]:
+def _own(ledger: Ledger, sights: _Sights) -> Iterator[Own]:
     for record in ledger:
         known = record.allocation.owner
         if record.standing is not Standing.LIVE or known.complete:

@@ -16,11 +16,11 @@ from domain.ledger import Ledger, Record
 
 
 class NothingKnown(MemifError):
-    """A container is about to start with ids of which neither the ledger nor the kubelet's checkpoint knows."""
+    """A container is about to start with an id that neither the ledger nor the kubelet's checkpoint names."""
 
     def __init__(self, devices: Sequence[str]) -> None:
         super().__init__(
-            f"no memif allocation is known for {', '.join(sorted(devices))}: neither this plugin's journal nor the "
+            f"no memif allocation is known for {', '.join(devices)}: neither this plugin's journal nor the "
             "kubelet's checkpoint names it. If it does not pass within a minute, delete the pod so that it is "
             "admitted anew"
         )
@@ -54,12 +54,13 @@ def plan(devices: Sequence[str], ledger: Ledger, checkpoint: CheckpointView | Un
     The ledger must have adopted what the checkpoint names.
 
     Raises:
-        NothingKnown: nobody holds any of the ids.
+        NothingKnown: nobody holds one of the ids.
     """
     ids = frozenset(map(DeviceId, devices))
     candidates = ledger.holding(ids)
-    if not candidates:
-        raise NothingKnown(devices)
+    unknown = ids.difference(*(record.allocation.devices for record in candidates))
+    if unknown:
+        raise NothingKnown(sorted(unknown))
     exact = [record.allocation.id for record in candidates if frozenset(record.allocation.devices) == ids]
     named = _named(ids, checkpoint).intersection(record.allocation.id for record in candidates)
     return Start(candidates=candidates, meant=named or frozenset(exact[-1:]))

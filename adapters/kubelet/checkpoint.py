@@ -45,8 +45,8 @@ class KubeletCheckpoint:
     The kubelet replaces the file by renaming, so inode, size and time tell whether it must be read again.
     """
 
-    def __init__(self, *, path: str, clock: Clock) -> None:
-        self._path = path
+    def __init__(self, *, directory: str, clock: Clock) -> None:
+        self._path = os.path.join(directory, FILE_NAME)  # noqa: PTH118 -- a plain string, for messages too
         self._clock = clock
         self._last: _Reading | None = None
 

@@ -1,13 +1,15 @@
 """All pools together, as the kubelet meets them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from adapters.kubelet.directory import PluginDirectory
-from adapters.kubelet.session import KubeletSession
+from adapters.kubelet.lists import KubeletLists
+from adapters.kubelet.session import KubeletSession, Times
 from adapters.kubelet.watch import DirectoryWatch
-from domain.ports.kubelet import Registration
+from domain.ports.inbound import DevicePlugin
+from domain.ports.kubelet import PodResources, Registration
 from domain.ports.reports import Reports
 from domain.resource import ResourceName
 
@@ -16,22 +18,31 @@ _LOOK: Final = 0.5
 
 
 class KubeletPlugins:
-    """Runs a session for each pool; keeps the port :class:`domain.ports.kubelet.DeviceLists`.
+    """Runs a session for each pool.
 
     Sessions start when no other process serves under our names: a second plugin for one resource takes the devices
-    from the first, and when either ends the kubelet cuts off both.
+    from the first, and when either ends the kubelet cuts off both.  Which pools there are is asked when it runs.
     """
 
     def __init__(
         self,
         *,
-        sessions: Mapping[ResourceName, KubeletSession],
+        plugins: Callable[[], Sequence[DevicePlugin]],
         directory: PluginDirectory,
         watch: DirectoryWatch,
+        pod_resources: PodResources,
+        lists: KubeletLists,
         reports: Reports,
-        take_over: bool = False,
+        registered: Callable[[], None],
+        take_over: bool,
+        times: Times | None = None,
     ) -> None:
-        self._sessions = sessions
+        self._plugins = plugins
+        self._pod_resources = pod_resources
+        self._lists = lists
+        self._registered = registered
+        self._times = times or Times()
+        self._sessions: dict[ResourceName, KubeletSession] = {}
         self._directory = directory
         self._watch = watch
         self._reports = reports
@@ -41,6 +52,11 @@ class KubeletPlugins:
 
     async def run(self) -> None:
         """Serve and register every pool until cancelled."""
+        self._sessions = {
+            plugin.resource: self._session(plugin, number) for number, plugin in enumerate(self._plugins())
+        }
+        if not self._sessions:
+            self._reports.note("no pool is configured: there is nothing to serve")
         for name in self._directory.clear_leftovers():
             self._reports.note("the socket of a dead process was removed", socket=name)
         await self._alone()
@@ -48,11 +64,6 @@ class KubeletPlugins:
             tasks.create_task(self._watch.run(), name="watch of the plugin directory")
             for resource, session in self._sessions.items():
                 tasks.create_task(session.run(), name=f"session of {resource}")
-
-    def publish(self, resources: Iterable[ResourceName] | None = None) -> None:
-        """Send the current list of some resources, or of all, again to whoever watches."""
-        for resource in self._sessions if resources is None else resources:
-            self._sessions[resource].publish()
 
     def registrations(self) -> dict[ResourceName, Registration]:
         """Return how each pool stands."""
@@ -62,6 +73,19 @@ class KubeletPlugins:
     def kubelet_restarts(self) -> int:
         """How often the kubelet started anew while we watched."""
         return max((session.kubelets - 1 for session in self._sessions.values() if session.kubelets), default=0)
+
+    def _session(self, plugin: DevicePlugin, number: int) -> KubeletSession:
+        return KubeletSession(
+            plugin=plugin,
+            number=number,
+            directory=self._directory,
+            watch=self._watch,
+            pod_resources=self._pod_resources,
+            lists=self._lists,
+            reports=self._reports,
+            registered=self._registered,
+            times=self._times,
+        )
 
     async def _alone(self) -> None:
         foreigners = self._directory.foreigners()

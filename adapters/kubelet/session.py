@@ -7,11 +7,13 @@ new one begins: the kubelet keeps one client a resource name, and the end of any
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Never
 
 from adapters.kubelet.directory import KubeletSocket, PluginDirectory, Reply
+from adapters.kubelet.lists import KubeletLists
 from adapters.kubelet.registration import Refusal, register
 from adapters.kubelet.server import NoSocket, PluginServer, selinux_hint, serving
 from adapters.kubelet.watch import DirectoryWatch
@@ -68,7 +70,11 @@ class _Ended(MemifError):
 
 
 class KubeletSession:
-    """Keeps one pool registered."""
+    """Keeps one pool registered.
+
+    ``registered`` is called each time that the kubelet watches a new session: it may have started containers from
+    its own record meanwhile, without asking us first.
+    """
 
     def __init__(
         self,
@@ -78,20 +84,21 @@ class KubeletSession:
         directory: PluginDirectory,
         watch: DirectoryWatch,
         pod_resources: PodResources,
+        lists: KubeletLists,
         reports: Reports,
-        times: Times | None = None,
-        list_interval: float = 0.0,
+        registered: Callable[[], None],
+        times: Times,
     ) -> None:
         self._plugin = plugin
         self._number = number
         self._directory = directory
         self._watch = watch
         self._pod_resources = pod_resources
+        self._lists = lists
         self._reports = reports
-        self._times = times or Times()
-        self._list_interval = list_interval
+        self._registered = registered
+        self._times = times
         self._wake = asyncio.Event()
-        self._server: PluginServer | None = None
         self._registered_with: KubeletSocket | None = None
         self._endings = 0
         self._told: str | None = None
@@ -99,11 +106,6 @@ class KubeletSession:
         """How the pool stands now."""
         self.kubelets = 0
         """Incarnations of the kubelet that accepted us."""
-
-    def publish(self) -> None:
-        """Send the list again to whoever watches."""
-        if self._server is not None:
-            self._server.feed.publish()
 
     async def run(self) -> None:
         """Keep the pool registered until cancelled."""
@@ -124,17 +126,15 @@ class KubeletSession:
                 plugin=self._plugin,
                 reports=self._reports,
                 changed=self._wake.set,
-                interval=self._list_interval,
+                interval=self._plugin.list_interval,
             ) as server:
-                self._server = server
-                await self._live(server)
+                with self._lists.served(self._plugin.resource, server.feed.publish):
+                    await self._live(server)
         except _Ended as ending:
             return ending
         except NoSocket as error:
             # The directory may not be there before the kubelet's first start; nothing is wrong with that.
             return _Ended(str(error), fault=True)
-        finally:
-            self._server = None
 
     async def _live(self, server: PluginServer) -> Never:
         kubelet = await self._accepting(server)
@@ -202,6 +202,7 @@ class KubeletSession:
         self._told = None
         self.status = replace(self.status, watched=True, reason=None)
         self._reports.note("registered with the kubelet", resource=self._plugin.resource, endpoint=server.endpoint)
+        self._registered()
 
     async def _last(self, server: PluginServer, kubelet: KubeletSocket) -> Never:
         """Watch over a session until it ends."""

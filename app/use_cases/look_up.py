@@ -3,6 +3,7 @@
 from typing import Final
 
 from app.use_cases.adopt import Adopt
+from app.use_cases.own import Own
 from app.use_cases.state import State
 from domain import lookup
 from domain.evidence import PodDevices, Unknown
@@ -21,9 +22,10 @@ _LISTING_INTERVAL: Final = 1.0
 class LookUp:
     """Answers for one pod; keeps :class:`domain.ports.inbound.LooksUp`."""
 
-    def __init__(self, *, state: State, adopt: Adopt, pod_resources: PodResources, clock: Clock) -> None:
+    def __init__(self, *, state: State, adopt: Adopt, own: Own, pod_resources: PodResources, clock: Clock) -> None:
         self._state = state
         self._adopt = adopt
+        self._own = own
         self._pod_resources = pod_resources
         self._clock = clock
 
@@ -44,6 +46,7 @@ class LookUp:
         began = self._clock.monotonic()
         kubelet = await self._ask(question)
         checkpoint = await self._adopt.from_checkpoint()
+        await self._own.from_checkpoint(checkpoint)
         reading = Reading(
             kubelet=kubelet,
             checkpoint=checkpoint,

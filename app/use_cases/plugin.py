@@ -25,6 +25,11 @@ class PoolPlugin:
         return self._resource
 
     @property
+    def list_interval(self) -> float:
+        """Seconds after which an unchanged list is sent again, 0 for never."""
+        return self._pool.list_interval
+
+    @property
     def _pool(self) -> Pool:
         return self._state.pools[self._resource]
 
@@ -39,3 +44,10 @@ class PoolPlugin:
     async def pre_start(self, devices: Sequence[str]) -> None:
         """Make sure of the directories of a container that is about to start."""
         await self._pre_start(self._pool, devices)
+
+
+def pool_plugins(*, state: State, allocate: Allocate, pre_start: PreStart) -> tuple[PoolPlugin, ...]:
+    """Return a plugin for each pool, in the order of the configuration."""
+    return tuple(
+        PoolPlugin(resource=resource, state=state, allocate=allocate, pre_start=pre_start) for resource in state.pools
+    )

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from app.use_cases.adopt import Adopt
 from app.use_cases.gather import Gather
+from app.use_cases.own import Own
 from app.use_cases.release import Release
 from app.use_cases.state import State
 from app.use_cases.storage import Storage
@@ -16,7 +17,6 @@ from domain.identity import AllocationId
 from domain.ledger import Ledger
 from domain.pool import DirectoryRules
 from domain.ports.clock import Clock
-from domain.ports.journal import JournalUnusable
 from domain.ports.kubelet import DeviceLists, KubeletUnavailable, PodResources
 from domain.ports.reports import Reports
 from domain.ports.worker import Worker
@@ -43,6 +43,7 @@ class Reconcile:
         worker: Worker,
         gather: Gather,
         adopt: Adopt,
+        own: Own,
         release: Release,
         pod_resources: PodResources,
         lists: DeviceLists,
@@ -56,6 +57,7 @@ class Reconcile:
         self._worker = worker
         self._gather = gather
         self._adopt = adopt
+        self._own = own
         self._release = release
         self._pod_resources = pod_resources
         self._lists = lists
@@ -82,7 +84,7 @@ class Reconcile:
             case resync.Adopt():
                 await self._adopt((effect.adoption,))
             case resync.Own():
-                await self._own(effect)
+                await self._own((effect,))
             case resync.Repair():
                 await self._repair(effect)
             case resync.Release():
@@ -95,23 +97,6 @@ class Reconcile:
                 pass
             case _:
                 assert_never(effect)
-
-    async def _own(self, effect: resync.Own) -> None:
-        self._state.ledger = self._state.ledger.owned(effect.id, effect.owner)
-        try:
-            await self._worker.run("recording an owner", lambda: self._storage.journal.own(effect.id, effect.owner))
-        except JournalUnusable as error:
-            self._reports.warn("an owner is not in the journal", allocation=effect.id, reason=str(error))
-        owner = effect.owner
-        if owner.complete:
-            self._reports.note(
-                "bound",
-                allocation=effect.id,
-                namespace=owner.namespace,
-                name=owner.name,
-                uid=owner.uid,
-                container=owner.container,
-            )
 
     async def _repair(self, effect: resync.Repair) -> None:
         record = self._state.ledger.get(effect.id)
@@ -142,7 +127,7 @@ class Reconcile:
             try:
                 await self._pod_resources.pods()
             except KubeletUnavailable as error:
-                self._reports.note("the kubelet cannot be asked to forget dead pods", reason=str(error))
+                self._reports.warn("the kubelet cannot be asked to forget dead pods", reason=str(error))
                 return
         self._lists.publish()
         self._reports.note("the kubelet was asked to forget dead pods", reason=effect.reason)

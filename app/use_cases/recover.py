@@ -6,6 +6,7 @@ Everything here comes before registering, because the kubelet may start containe
 from app.use_cases.adopt import Adopt
 from app.use_cases.state import State
 from app.use_cases.storage import Storage
+from domain.carry_over import carry_over
 from domain.identity import AllocationId
 from domain.ledger import Ledger
 from domain.ports.clock import Clock
@@ -34,6 +35,7 @@ class Recover:
         Raises:
             JournalUnusable: not even an empty journal can be made.
             DirectoryUnusable: the base directory of a configured pool cannot be used.
+            DeviceIdsChanged: the configuration does not suit what lives.
         """
         recovered = await self._worker.run("opening the journal", self._storage.journal.open)
         if recovered.set_aside is not None:
@@ -45,8 +47,10 @@ class Recover:
         self._state.earlier = recovered.pools
         self._state.ledger = _ledger(recovered, at=self._state.active_since)
         await self._worker.run("opening the base directories", self._open)
-        await self._adopt.from_checkpoint()
+        checkpoint = await self._adopt.from_checkpoint()
         await self._repair()
+        served = carry_over(tuple(self._state.pools.values()), recovered.pools, self._state.ledger.live(), checkpoint)
+        self._state.pools = {pool.resource: pool for pool in served}
         await self._worker.run("recording the pools", self._use_pools)
 
     def _open(self) -> None:

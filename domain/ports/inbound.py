@@ -17,6 +17,11 @@ class DevicePlugin(Protocol):
         """The resource that is served."""
         ...
 
+    @property
+    def list_interval(self) -> float:
+        """Seconds after which an unchanged list is sent again, 0 for never."""
+        ...
+
     def devices(self) -> tuple[Device, ...]:
         """Return the whole device list as it is now."""
         ...

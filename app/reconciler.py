@@ -1,0 +1,48 @@
+"""When to reconcile: at an interval, and at once when something suggests it."""
+
+import asyncio
+from contextlib import suppress
+
+from app.use_cases.reconcile import Reconcile, Reconciled
+from domain.ports.reports import Reports
+
+
+class Reconciler:
+    """Runs one reconcile after the other, never two at a time.
+
+    A reconcile that fails is reported and the next one comes all the same: the daemon's first duty is to serve.
+    """
+
+    def __init__(self, *, reconcile: Reconcile, reports: Reports, interval: float) -> None:
+        self._reconcile = reconcile
+        self._reports = reports
+        self._interval = interval
+        self._wanted = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self.last: Reconciled | None = None
+        """What the last reconcile saw and decided, ``None`` before the first and after a failed one."""
+
+    def trigger(self) -> None:
+        """Have a reconcile run soon, once, however often this is called until then."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Reconcile for ever."""
+        while True:
+            self._wanted.clear()
+            try:
+                await self.once()
+            except Exception as error:  # noqa: BLE001 -- see the class's docstring
+                self.last = None
+                self._reports.warn("a reconcile failed", fault=type(error).__name__, reason=str(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval):
+                    await self._wanted.wait()
+
+    async def once(self, *, dry_run: bool = False) -> Reconciled:
+        """Run one reconcile now, or as soon as the one that runs is done."""
+        async with self._turn:
+            done = await self._reconcile(dry_run=dry_run)
+        if not dry_run:
+            self.last = done
+        return done
