@@ -120,9 +120,7 @@ def _directories_are_apart(one_key: KeyPath, one: PoolSettings, key: KeyPath, ot
 
 def _ids_are_apart(one_key: KeyPath, one: PoolSettings, key: KeyPath, other: PoolSettings) -> Iterator[Fault]:
     """The kubelet looks a device's health up by its id alone, across all resources."""
-    if one.resource == other.resource or max(largest_list(one), largest_list(other)) > LARGEST_LIST:
-        return  # said elsewhere
-    device = shared_id(one, other)
+    device = None if one.resource == other.resource else shared_id(one, other)
     if device is not None:
         yield Fault(
             key=(*key, "device_id"),

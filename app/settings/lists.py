@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.settings.pools import PoolSettings
 from domain.identity import DeviceId
-from domain.pool import Pool, list_size
+from domain.pool import LARGEST_LIST, Pool, list_size
 
 
 def largest_list(pool: PoolSettings) -> int:
@@ -27,11 +27,12 @@ def largest_capacity(pool: PoolSettings, limit: int) -> int:
 
 
 def shared_id(one: PoolSettings, other: PoolSettings) -> DeviceId | None:
-    """Return an id that two pools would both advertise."""
+    """Return an id that two pools would both advertise, unless a list is too large to be advertised at all."""
     starts = [_rendered(pool).partition("{index}")[0] for pool in (one, other)]
     if not starts[0].startswith(starts[1]) and not starts[1].startswith(starts[0]):
         return None  # the usual case, in which no list need be made
-    # The lists have been found small enough to be made when this is asked.
+    if max(largest_list(one), largest_list(other)) > LARGEST_LIST:
+        return None
     theirs = other.to_domain().indexes
     return next((name for name in one.to_domain().indexes if name in theirs), None)
 

@@ -12,7 +12,7 @@ from domain.ledger import Ledger
 from domain.ports.clock import Clock
 from domain.ports.journal import JournalUnusable, Recovered
 from domain.ports.reports import Reports
-from domain.ports.sockets import DirectoryUnusable
+from domain.ports.sockets import DirectoryUnusable, NoRoom
 from domain.ports.worker import Worker
 
 
@@ -34,7 +34,7 @@ class Recover:
 
         Raises:
             JournalUnusable: not even an empty journal can be made.
-            DirectoryUnusable: the base directory of a configured pool cannot be used.
+            DirectoryUnusable, NoRoom: the base directory of a configured pool cannot be used or made.
             DeviceIdsChanged: the configuration does not suit what lives.
         """
         recovered = await self._worker.run("opening the journal", self._storage.journal.open)
@@ -61,7 +61,7 @@ class Recover:
         for host_dir in sorted(recorded - configured):
             try:
                 self._storage.sockets.open(host_dir)
-            except DirectoryUnusable as error:
+            except (DirectoryUnusable, NoRoom) as error:
                 self._reports.warn("a base directory that living allocations use cannot be used", reason=str(error))
         self._storage.resume(sorted(configured | recorded))
 

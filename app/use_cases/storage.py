@@ -15,7 +15,7 @@ from domain.pool import SecretDelivery
 from domain.ports.checkpoint import Checkpoint
 from domain.ports.journal import Journal, JournalUnusable
 from domain.ports.reports import Reports
-from domain.ports.sockets import DirectoryUnusable, Ensured, Leftover, SocketDirectories
+from domain.ports.sockets import DirectoryUnusable, Ensured, Leftover, NoRoom, SocketDirectories
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ class Storage:
         try:
             for each in allocations:
                 inodes[each.id] = self.sockets.make(each.directory)
-        except MemifError:
-            self.discard(allocations)
+        except Exception:
+            self._take_back(allocations, made=[each for each in allocations if each.id in inodes])
             raise
         return inodes
 
@@ -59,7 +59,11 @@ class Storage:
         What cannot be taken back is reported and left to the resync rules, which release and sweep it.
         """
         everything = tuple(allocations)
-        for each in everything:
+        self._take_back(everything, made=everything)
+
+    def _take_back(self, everything: Iterable[Allocation], *, made: Iterable[Allocation]) -> None:
+        """Take allocations back; where none was made, whatever lies in the place of its directory is not ours."""
+        for each in made:
             self.clear(each.directory)
         try:
             self.journal.drop(each.id for each in everything)
@@ -100,7 +104,7 @@ class Storage:
         for host_dir in host_dirs:
             try:
                 views.append(self.sockets.look(host_dir))
-            except DirectoryUnusable as error:
+            except (DirectoryUnusable, NoRoom) as error:
                 self._reports.warn("a base directory cannot be read", reason=str(error))
         return tuple(views)
 
