@@ -52,24 +52,26 @@ def adoption(entry: CheckpointEntry, pools: Sequence[Pool], *, now: datetime) ->
             continue
         found = claim(pool, entry.answer)
         if found is not None and found.host_dir == pool.host_dir:
-            return _adoption(entry, pool, found, now)
+            owner = Owner(uid=entry.uid, container=entry.container)
+            return adopted(pool, found, entry.devices, owner, now=now)
     return None
 
 
-def _adoption(entry: CheckpointEntry, pool: Pool, found: Claim, now: datetime) -> Adoption:
+def adopted(pool: Pool, found: Claim, devices: Iterable[DeviceId], owner: Owner, *, now: datetime) -> Adoption:
+    """Return the adoption of an allocation that an answer of a pool describes."""
     sealed = found.secret is None
     allocation = Allocation(
         id=found.id,
         resource=pool.resource,
-        devices=in_index_order(pool, entry.devices),
-        host_dir=found.host_dir,
+        devices=in_index_order(pool, devices),
+        host_dir=pool.host_dir,
         container_dir=found.container_dir,
         socket_name=found.socket_name,
         rules=pool.directory,
         secret=_PENDING_SECRET,
         granted=now,
         secret_delivery=pool.secret_delivery,
-        owner=Owner(uid=entry.uid, container=entry.container),
+        owner=owner,
     )
     return Adoption(
         allocation=allocation if found.secret is None else _allocation(allocation, pool, found.secret),

@@ -101,20 +101,30 @@ def files(pool: Pool, devices: tuple[str, ...], secret: Secret) -> tuple[File, .
 def claim(pool: Pool, given: Answer) -> Claim | None:
     """Read an answer of ours back; ``None`` if it is incomplete or contradicts itself.
 
-    The socket's two annotations must be there and agree with a mount of the answer: host directory on container
-    directory, one base name for the socket, a well-formed id.  The secret must be there too unless the pool delivers
-    it by file.
+    The annotations must be complete (see :func:`written`) and agree with a mount of the answer.
     """
-    host_socket = given.annotations.get(f"{pool.annotation_prefix}.socket.host", "")
-    container_socket = given.annotations.get(f"{pool.annotation_prefix}.socket.container", "")
+    found = written(pool, given.annotations)
+    if found is None:
+        return None
+    directory = f"{found.host_dir}/{found.id}"
+    mounted = any(m.host_path == directory and m.container_path == found.container_dir for m in given.mounts)
+    return found if mounted else None
+
+
+def written(pool: Pool, annotations: Mapping[str, str]) -> Claim | None:
+    """Read the annotations of an answer back; ``None`` if they are incomplete or contradict each other.
+
+    The socket's two annotations must be there, with one base name for the socket and a well-formed id.  The secret
+    must be there too unless the pool delivers it by file.
+    """
+    host_socket = annotations.get(f"{pool.annotation_prefix}.socket.host", "")
+    container_socket = annotations.get(f"{pool.annotation_prefix}.socket.container", "")
     directory, _, socket_name = host_socket.rpartition("/")
     container_dir, _, container_name = container_socket.rpartition("/")
     host_dir, _, name = directory.rpartition("/")
     if not is_allocation_id(name) or not socket_name or socket_name != container_name:
         return None
-    if not any(m.host_path == directory and m.container_path == container_dir for m in given.mounts):
-        return None
-    text = given.annotations.get(f"{pool.annotation_prefix}.secret")
+    text = annotations.get(f"{pool.annotation_prefix}.secret")
     if text is None and pool.secret_delivery is not SecretDelivery.FILE:
         return None
     if text is not None and not is_secret(text):

@@ -48,8 +48,9 @@ class RuntimeObject:
         container: name of the container in the pod, ``None`` for a sandbox.
         mounts: host path by container path; where the list call shows no mounts, what the container's socket
             annotation names.
-        claimed: the container's annotations that begin with a pool's prefix.  Tenants can write some of them, so they
-            can keep an allocation and never bind, change or remove one.  Empty for sandboxes.
+        claimed: its annotations (labels, on Docker) that begin with a pool's prefix.  Tenants can write some of
+            them, on a sandbox all of them, so they can keep an allocation and never bind, change or remove one; those
+            of a sandbox do not even keep, and are shown to be counted only.
     """
 
     id: str

@@ -112,6 +112,7 @@ def look_up(question: Question, reading: Reading, ledger: Ledger, resources: Ite
         UnknownNow: no certain answer; the caller reads once more before it passes this on.
     """
     scene = _Scene(question, reading, ledger, frozenset(resources))
+    scene.refuse_another_name()
     match reading.kubelet:
         case Unknown(reason):
             return scene.without_kubelet(reason)
@@ -125,8 +126,12 @@ def look_up(question: Question, reading: Reading, ledger: Ledger, resources: Ite
 class _Slot:
     """One container and resource of a pod."""
 
-    container: str
+    container: str | None
     resource: ResourceName
+
+
+_Holding = Mapping[_Slot, frozenset[DeviceId]]
+"""What a pod holds, or is said to hold."""
 
 
 class _Scene:
@@ -136,10 +141,18 @@ class _Scene:
         self._question = question
         self._reading = reading
         self._live = ledger.live()
+        self._places = {each.id: place for place, each in enumerate(self._live)}
         self._resources = resources
         self._own = (question.namespace, question.name)
         self._stored = _stored(reading.checkpoint, resources)
+        self._recorded = {name for entries in self._stored.values() for entry in entries for name in entry.named()}
         self._names = _names(reading.runtime, self._live)
+
+    def refuse_another_name(self) -> None:
+        """Refuse a uid that is known to belong to a pod of another name; names of uids never change."""
+        uid = self._question.uid
+        if uid is not None and self._names.get(uid, self._own) != self._own:
+            raise NoPod(self._question.namespace, self._question.name, uid)
 
     def known_to_kubelet(self, pod: PodDevices) -> PodMemif:
         listed = {
@@ -149,30 +162,84 @@ class _Scene:
             if devices and resource in self._resources
         }
         if isinstance(self._reading.checkpoint, Unknown):
-            return self._without_checkpoint(listed, self._reading.checkpoint.reason)
-        if self._question.uid is not None and self._question.uid in self._stored:
-            return self._found(self._question.uid, stale=not self._matches(self._question.uid, listed))
-        matching = [uid for uid in self._candidates() if self._matches(uid, listed)]
-        if not listed:
-            matching = [uid for uid in matching if uid in self._names]
+            return self._without_checkpoint(pod, listed, self._reading.checkpoint.reason)
+        contenders = self._contenders(pod, listed)
+        current = self._current(contenders, listed)
         if self._question.uid is not None:
-            return self._of_absent_uid(superseded=bool(matching))
-        if matching:
-            return self._found(self._newest(matching), stale=False)
-        if listed:
-            raise self._unknown("the kubelet's record does not show its devices yet")
-        if self._anonymous(pod):
-            raise self._unknown("a pod whose name is not known yet holds a device that may be its init container's")
-        raise self._nothing()
+            return self._of_uid(self._question.uid, current, listed)
+        if current is not None:
+            return self._found(current, stale=False)
+        raise self._undecided(contenders, listed)
 
-    def _of_absent_uid(self, *, superseded: bool) -> PodMemif:
-        """Answer for a uid that the checkpoint does not name, while the kubelet knows a pod of that name."""
-        held = self._held_by_name()
-        if held:
-            return self._found(self._newest(held), stale=True)
-        if superseded:
-            raise NoPod(self._question.namespace, self._question.name, self._question.uid)
-        raise self._nothing()
+    def _contenders(self, pod: PodDevices, listed: _Holding) -> list[PodUid]:
+        """Return the uids that may be the pod's newest incarnation, as names, containers, ids and times tell.
+
+        A uid whose name is not known yet may be the one, and as well another pod to which the kubelet gave the same
+        ids; only an older one than a matching incarnation of the name is surely neither of interest.
+        """
+        matching = [
+            uid
+            for uid, entries in self._stored.items()
+            if self._names.get(uid, self._own) == self._own
+            and _agrees(
+                {_Slot(each.container, each.resource): frozenset(each.devices) for each in entries}, pod, listed
+            )
+        ]
+        newest = max((self._granted(uid) for uid in matching if uid in self._names), default=_LONG_AGO)
+        return [uid for uid in matching if self._granted(uid) >= newest]
+
+    def _current(self, contenders: list[PodUid], listed: _Holding) -> PodUid | None:
+        """Return the pod's newest incarnation if it is certain.
+
+        Ids and containers that agree make certain whose a uid is; where the kubelet lists no ids there is nothing to
+        agree, so the name must be known.
+        """
+        if len(contenders) != 1 or not (listed or contenders[0] in self._names):
+            return None
+        return None if self._surpassed(contenders[0], listed) else contenders[0]
+
+    def _surpassed(self, uid: PodUid, listed: _Holding) -> bool:
+        """Whether something was granted since, for what the kubelet lists, that may be the pod's as well.
+
+        The kubelet writes its record a moment after it stores an answer; until then an earlier holder of the same
+        ids stands there.
+        """
+        since = self._granted(uid)
+        wanted = {(slot.resource, devices) for slot, devices in listed.items()}
+        return any(
+            each.granted >= since
+            and each.id not in self._recorded
+            and self._anybodys(each)
+            and (not wanted or (each.resource, frozenset(each.devices)) in wanted)
+            for each in self._live
+        )
+
+    def _anybodys(self, allocation: Allocation) -> bool:
+        """Whether an allocation that the record does not show may belong to any pod.
+
+        The record showed it before if its uid is known: it is gone from there, unless there is none to be had.
+        """
+        uid = allocation.owner.uid
+        return uid is None or (isinstance(self._reading.checkpoint, Unknown) and uid not in self._names)
+
+    def _of_uid(self, uid: PodUid, current: PodUid | None, listed: _Holding) -> PodMemif:
+        """Answer for the uid that was asked for, while the kubelet knows a pod of that name."""
+        if uid == current or (uid in self._names and self._holdings(uid)):
+            return self._found(uid, stale=uid != current)
+        if uid in self._stored:
+            raise self._unknown(f"it is not certain yet that {uid} is its uid")
+        if current is not None and listed:
+            raise NoPod(self._question.namespace, self._question.name, uid)
+        raise self._undecided([], listed)
+
+    def _undecided(self, contenders: list[PodUid], listed: _Holding) -> MemifError:
+        if len(contenders) > 1:
+            return self._unknown(f"{contenders[0]} and {contenders[1]} may both be its uid")
+        if listed or (contenders and contenders[0] in self._names):
+            return self._unknown("the kubelet's record does not show its devices yet")
+        if contenders:
+            return self._unknown("a pod whose name is not known yet holds what its init containers may hold")
+        return self._nothing()
 
     def _nothing(self) -> MemifError:
         if self._reading.disturbed:
@@ -181,86 +248,81 @@ class _Scene:
 
     def unknown_to_kubelet(self) -> PodMemif:
         """A pod that ended may still have containers, and after a kubelet start its pods come back one by one."""
-        held = self._held_by_name()
-        if held:
-            return self._found(self._newest(held), stale=True)
+        uids = self._asked(self._uids_by_name())
+        if uids:
+            return self._found(self._newest(uids), stale=True)
         raise NoPod(self._question.namespace, self._question.name, self._question.uid)
 
     def without_kubelet(self, reason: str) -> PodMemif:
-        held = self._held_by_name()
-        if len(held) == 1:
-            return self._found(next(iter(held)), stale=True)
-        if held:
-            raise self._unknown(f"the name has {len(held)} uids, and the kubelet cannot be asked: {reason}")
+        uids = self._asked(self._uids_by_name())
+        if len(uids) == 1:
+            return self._found(uids[0], stale=True)
+        if uids:
+            raise self._unknown(f"the name has {len(uids)} uids, and the kubelet cannot be asked: {reason}")
         raise self._unknown(f"the kubelet cannot be asked: {reason}")
 
-    def _without_checkpoint(self, listed: Mapping[_Slot, frozenset[DeviceId]], reason: str) -> PodMemif:
-        """Go by the ledger alone: by the name if it is known, else by ids that nobody else holds."""
-        held = self._held_by_name()
-        if len(held) == 1:
-            ((uid, allocations),) = held.items()
-            if all(self._covered(slot, devices, allocations) for slot, devices in listed.items()):
-                return self._answer(uid, allocations, stale=False)
-        if listed and not held:
-            found = [self._only_holder(devices, listed) for devices in listed.values()]
-            certain = [each for each in found if each is not None]
-            if len(certain) == len(listed):
-                return self._answer(None, certain, stale=False)
+    def _without_checkpoint(self, pod: PodDevices, listed: _Holding, reason: str) -> PodMemif:
+        """Go by the ledger alone: by the name if it is known, else by ids that nobody else holds.
+
+        What unlisted init containers hold is known in the first case only.
+        """
+        named = self._uids_by_name()
+        uids = self._asked(named)
+        if len(uids) == 1:
+            held = self._holdings(uids[0])
+            slots = {_Slot(each.owner.container, each.resource): frozenset(each.devices) for each in held}
+            if _agrees(slots, pod, listed) and not self._surpassed(uids[0], listed):
+                return self._answer(uids[0], held, stale=len(named) > 1)
+        if listed and not named:
+            holders = [self._only_holder(slot, devices) for slot, devices in listed.items()]
+            owners = {each.owner.uid for each in holders if each is not None} - {None}
+            uid = next(iter(owners), None)
+            if None not in holders and len(owners) <= 1 and self._question.uid in {None, uid}:
+                return self._answer(uid, (each for each in self._live if each in holders), stale=False)
         raise self._unknown(f"the kubelet's checkpoint cannot be used: {reason}")
 
-    def _covered(self, slot: _Slot, devices: frozenset[DeviceId], allocations: Iterable[Allocation]) -> bool:
-        return any(
-            each.owner.container == slot.container and frozenset(each.devices) == devices for each in allocations
-        )
+    def _only_holder(self, slot: _Slot, devices: frozenset[DeviceId]) -> Allocation | None:
+        """Return the allocation that a container holds, if the ids and what is known of its owner leave no other."""
+        holders = [
+            each for each in self._live if each.resource == slot.resource and not devices.isdisjoint(each.devices)
+        ]
+        if len(holders) != 1 or frozenset(holders[0].devices) != devices:
+            return None
+        owner = holders[0].owner
+        return holders[0] if owner.name is None and owner.container in {None, slot.container} else None
 
-    def _only_holder(
-        self, devices: frozenset[DeviceId], listed: Mapping[_Slot, frozenset[DeviceId]]
-    ) -> Allocation | None:
-        holders = [each for each in self._live if not devices.isdisjoint(each.devices)]
-        alone = len(holders) == 1 and frozenset(holders[0].devices) == devices and not holders[0].owner.name
-        return holders[0] if alone and list(listed.values()).count(devices) == 1 else None
+    def _uids_by_name(self) -> list[PodUid]:
+        """Return the uids of the name that hold something by the ledger, in the order of their first grant."""
+        uids = dict.fromkeys(each.owner.uid for each in self._live)
+        return [uid for uid in uids if uid is not None and self._names.get(uid) == self._own]
 
-    def _candidates(self) -> list[PodUid]:
-        return [uid for uid in self._stored if self._names.get(uid, self._own) == self._own]
-
-    def _matches(self, uid: PodUid, listed: Mapping[_Slot, frozenset[DeviceId]]) -> bool:
-        stored = {_Slot(entry.container, entry.resource): frozenset(entry.devices) for entry in self._stored[uid]}
-        return all(stored.get(slot) == devices for slot, devices in listed.items())
-
-    def _anonymous(self, pod: PodDevices) -> bool:
-        """Whether a pod without a known name holds only what this pod's unlisted init containers could hold."""
-        return any(
-            uid not in self._names and all(entry.container not in pod.containers for entry in entries)
-            for uid, entries in self._stored.items()
-        )
-
-    def _held_by_name(self) -> dict[PodUid, list[Allocation]]:
-        held: dict[PodUid, list[Allocation]] = {}
-        for each in self._live:
-            uid = each.owner.uid
-            if uid is not None and self._names.get(uid) == self._own and self._question.uid in {None, uid}:
-                held.setdefault(uid, []).append(each)
-        return held
+    def _asked(self, uids: list[PodUid]) -> list[PodUid]:
+        return [uid for uid in uids if self._question.uid in {None, uid}]
 
     def _newest(self, uids: Iterable[PodUid]) -> PodUid:
-        """Return the incarnation that was granted something last; of equals, the one whose name is known."""
-        ranked = sorted(((self._granted(uid), uid in self._names, uid) for uid in uids), reverse=True)
-        if len(ranked) > 1 and ranked[0][:2] == ranked[1][:2]:
-            raise self._unknown(f"{ranked[0][2]} and {ranked[1][2]} may both be its uid")
-        return ranked[0][2]
+        """Return the incarnation that was granted something last."""
+        ranked = sorted(((self._granted(uid), uid) for uid in uids), reverse=True)
+        if len(ranked) > 1 and ranked[0][0] == ranked[1][0]:
+            raise self._unknown(f"{ranked[0][1]} and {ranked[1][1]} may both be its uid")
+        return ranked[0][1]
 
     def _granted(self, uid: PodUid) -> datetime:
         return max((each.granted for each in self._holdings(uid)), default=_LONG_AGO)
 
     def _holdings(self, uid: PodUid) -> list[Allocation]:
-        """Return what a uid holds: by the checkpoint, or by the ledger if the checkpoint does not name the uid."""
-        entries = self._stored.get(uid, ())
-        names = {name for entry in entries for name in entry.named()}
-        return [each for each in self._live if (each.id in names if entries else each.owner.uid == uid)]
+        """Return what a uid holds: by the checkpoint, or by the ledger if the checkpoint does not name the uid.
+
+        By the ledger a container may have been granted twice: a static pod that was away for a while comes back with
+        the same uid.  The later grant is what it mounts.
+        """
+        if uid in self._stored:
+            places = {self._places.get(name) for entry in self._stored[uid] for name in entry.named()}
+            return [self._live[place] for place in sorted(place for place in places if place is not None)]
+        owned = [each for each in self._live if each.owner.uid == uid]
+        latest = {(each.owner.container, each.resource): each.id for each in owned}
+        return [each for each in owned if each.id == latest[each.owner.container, each.resource]]
 
     def _found(self, uid: PodUid, *, stale: bool) -> PodMemif:
-        if self._names.get(uid, self._own) != self._own:
-            raise NoPod(self._question.namespace, self._question.name, uid)
         return self._answer(uid, self._holdings(uid), stale=stale)
 
     def _answer(self, uid: PodUid | None, allocations: Iterable[Allocation], *, stale: bool) -> PodMemif:
@@ -277,6 +339,11 @@ class _Scene:
 
     def _unknown(self, why: str) -> UnknownNow:
         return UnknownNow(self._question.namespace, self._question.name, why)
+
+
+def _agrees(holding: _Holding, pod: PodDevices, listed: _Holding) -> bool:
+    """Whether a pod that holds this may be the one that the kubelet lists: unlisted init containers hold anything."""
+    return {slot: devices for slot, devices in holding.items() if slot.container in pod.containers} == listed
 
 
 def _stored(view: CheckpointView | Unknown, resources: frozenset[ResourceName]) -> dict[PodUid, list[CheckpointEntry]]:

@@ -126,10 +126,15 @@ class Pool:
 
     def devices(self) -> tuple[Device, ...]:
         """Return the whole list in index order, as the kubelet wants it: every message replaces the one before."""
-        return tuple(Device(id=name, health=self._health(name), numa_node=self.numa_node) for name in self.indexes)
-
-    def _health(self, name: DeviceId) -> Health:
-        return Health.UNHEALTHY if self.drained or name in self.retired else Health.HEALTHY
+        unhealthy = self.indexes.keys() if self.drained else frozenset(self.retired)
+        return tuple(
+            Device(
+                id=name,
+                health=Health.UNHEALTHY if name in unhealthy else Health.HEALTHY,
+                numa_node=self.numa_node,
+            )
+            for name in self.indexes
+        )
 
     def host_socket(self, allocation: AllocationId) -> str:
         """Return where the dataplane finds or makes the socket of an allocation."""

@@ -29,7 +29,7 @@ from domain.evidence import (
     RuntimeView,
     Unknown,
 )
-from domain.identity import AllocationId, PodUid, is_allocation_id
+from domain.identity import ALLOCATION_ID_LENGTH, AllocationId, PodUid, is_allocation_id
 from domain.ledger import Ledger, Record, Standing
 from domain.pool import Pool
 
@@ -95,9 +95,6 @@ class Wait:
     reason: str
 
 
-_LONGEST_PATH = 4096
-"""Characters; the kernel has no longer paths, and a tenant's annotation may have any length."""
-
 Effect = Release | Own | Adopt | Repair | Sweep | Ask | Wait
 
 
@@ -147,7 +144,7 @@ def plan(
         policy: grace, and whether the kubelet may be asked now.
         now: wall-clock time in UTC, for adopted allocations.
     """
-    sights = _Sights(evidence, pools)
+    sights = _Sights(ledger, evidence, pools)
     return (
         *_adopt(ledger, sights, pools, now),
         *_own(ledger, sights),
@@ -162,7 +159,7 @@ def owners(
     ledger: Ledger, runtime: RuntimeView | Unknown, checkpoint: CheckpointView | Unknown, pools: Sequence[Pool]
 ) -> tuple[Own, ...]:
     """Return what the views tell of owners that are not completely known yet; a part of :func:`plan`."""
-    return tuple(_own(ledger, _Sights(Evidence(runtime=runtime, checkpoint=checkpoint), pools)))
+    return tuple(_own(ledger, _Sights(ledger, Evidence(runtime=runtime, checkpoint=checkpoint), pools)))
 
 
 def uids_seen(view: RuntimeView) -> frozenset[PodUid]:
@@ -173,24 +170,26 @@ def uids_seen(view: RuntimeView) -> frozenset[PodUid]:
 class _Sights:
     """Evidence, indexed once so that every rule is linear."""
 
-    def __init__(self, evidence: Evidence, pools: Sequence[Pool]) -> None:
+    def __init__(self, ledger: Ledger, evidence: Evidence, pools: Sequence[Pool]) -> None:
         self.evidence = evidence
-        self.resources = frozenset(pool.resource for pool in pools)
-        self.bases = frozenset(pool.host_dir for pool in pools).union(
-            *(view.spellings for view in evidence.directories)
-        )
+        # An allocation keeps the base directory that it was made with, whatever the pools say and can be read now.
+        bases = {pool.host_dir for pool in pools}.union(record.allocation.host_dir for record in ledger)
+        self.prefixes = tuple(f"{base}/" for base in bases.union(*(view.spellings for view in evidence.directories)))
         runtime, checkpoint = evidence.runtime, evidence.checkpoint
         objects = runtime.objects if isinstance(runtime, RuntimeView) else ()
         entries = checkpoint.entries if isinstance(checkpoint, CheckpointView) else ()
-        self.entries = tuple(entry for entry in entries if entry.resource in self.resources)
-        self.stored = {name: entry for entry in self.entries for name in self._ids_of(entry)}
+        # What mounts a directory of ours is ours, also if its resource is no pool's any more.
+        resources = {pool.resource for pool in pools}
+        named = [(entry, tuple(self._ids_of(entry))) for entry in entries]
+        self.entries = tuple(entry for entry, names in named if names or entry.resource in resources)
+        self.stored = {name: entry for entry, names in named for name in names}
         self.mounted = {
             name: each.id for each in objects if each.kind is ObjectKind.CONTAINER for name in self._kept_by(each)
         }
         self.names = {
             each.uid: Owner(uid=each.uid, namespace=each.namespace, name=each.name)
             for each in objects
-            if each.uid is not None and each.name is not None
+            if each.uid is not None and each.namespace is not None and each.name is not None
         }
         self.uids = uids_seen(runtime) if isinstance(runtime, RuntimeView) else None
         self.blind = self._blindness()
@@ -225,15 +224,16 @@ class _Sights:
         return self._ids_in((*each.mounts.values(), *each.claimed.values()))
 
     def _ids_in(self, paths: Iterable[str]) -> Iterator[AllocationId]:
-        """Find the allocations whose directories are at or above some paths, in any spelling of the base."""
+        """Find the allocations whose directories are at or above some paths, in any spelling of the base.
+
+        Looks at no more of a path than the id that may follow a base: a tenant's annotation may have any length.
+        """
         for path in paths:
-            if len(path) > _LONGEST_PATH:
-                continue
-            parts = path.split("/")
-            for end in range(2, len(parts)):
-                if is_allocation_id(parts[end]) and "/".join(parts[:end]) in self.bases:
-                    yield AllocationId(parts[end])
-                    break
+            for prefix in self.prefixes:
+                if path.startswith(prefix):
+                    name, _, _ = path[len(prefix) : len(prefix) + ALLOCATION_ID_LENGTH + 1].partition("/")
+                    if is_allocation_id(name):
+                        yield AllocationId(name)
 
 
 def _adopt(ledger: Ledger, sights: _Sights, pools: Sequence[Pool], now: datetime) -> Iterator[Effect]:

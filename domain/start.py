@@ -30,8 +30,8 @@ class NothingKnown(MemifError):
 class NotServing(MemifError):
     """The plugin is stopping, or another process of it is the active one."""
 
-    def __init__(self) -> None:
-        super().__init__("the memif device plugin is stopping; the kubelet will be served again in a moment")
+    def __init__(self, what: str = "the call") -> None:
+        super().__init__(f"{what} was not begun: the memif device plugin is stopping; try again in a moment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
