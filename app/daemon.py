@@ -18,7 +18,8 @@ from app.settings import Settings
 from domain.carry_over import DeviceIdsChanged
 from domain.errors import MemifError
 from domain.ports.journal import JournalUnusable
-from domain.ports.sockets import DirectoryUnusable
+from domain.ports.reports import Reports
+from domain.ports.sockets import DirectoryUnusable, NoRoom
 
 BEAT: Final = 1.0
 """Seconds between two heartbeats of the active process."""
@@ -89,7 +90,7 @@ async def serve(container: Container, stop: asyncio.Event) -> None:
                 await _first_of(stopped, asyncio.create_task(_be_active(container), name="active"))
     except* DeviceIdsChanged as errors:
         raise ConfigurationUnsuitable("; ".join(map(str, _leaves(errors)))) from errors
-    except* (LockLost, LockUnusable, JournalUnusable, DirectoryUnusable) as errors:
+    except* (LockLost, LockUnusable, JournalUnusable, DirectoryUnusable, NoRoom) as errors:
         raise EnvironmentUnusable("; ".join(map(str, _leaves(errors)))) from errors
     reports.note("stopped", instance=process.instance)
 
@@ -119,7 +120,7 @@ async def _be_active(container: Container) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(container.plugins().run(), name="plugins")
             tasks.create_task(container.reconciler().run(), name="reconciler")
-            tasks.create_task(_beat(container.lock()), name="heartbeat")
+            tasks.create_task(_beat(container.lock(), container.reports()), name="heartbeat")
 
 
 async def _close_storage(container: Container) -> None:
@@ -131,9 +132,13 @@ async def _close_storage(container: Container) -> None:
     storage.journal.close()
 
 
-async def _beat(lock: NodeLock) -> None:
+async def _beat(lock: NodeLock, reports: Reports) -> None:
+    """Show a standby that we live; a disk on which that cannot be written is no reason to stop serving."""
     while True:
-        lock.beat()
+        try:
+            lock.beat()
+        except LockUnusable as error:
+            reports.warn("the heartbeat for a standby cannot be written", reason=str(error))
         await asyncio.sleep(BEAT)
 
 

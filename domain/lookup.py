@@ -174,8 +174,8 @@ class _Scene:
     def _contenders(self, pod: PodDevices, listed: _Holding) -> list[PodUid]:
         """Return the uids that may be the pod's newest incarnation, as names, containers, ids and times tell.
 
-        A uid whose name is not known yet may be the one, and as well another pod to which the kubelet gave the same
-        ids; only an older one than a matching incarnation of the name is surely neither of interest.
+        Of incarnations that agree with the kubelet the newest counts.  A uid that agrees and whose name is not known
+        yet may be a newer one, or another pod to which the kubelet gave the same ids, which it does in a race.
         """
         matching = [
             uid

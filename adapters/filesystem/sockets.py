@@ -81,16 +81,17 @@ class FileSystemSockets:
                 os.close(fd)
 
     def read(self, directory: Directory, name: str) -> str | None:
-        """Return a small regular text file; ``None`` for anything else, errors of the system included."""
-        try:
-            base = self._base(directory.host_dir, create=False)
-            if base is None or not is_allocation_id(directory.id):
-                return None
-            with tree.entered(base.fd, directory.id) as fd:
-                content = files.read(fd, name)
-            return None if content is None else content.decode()
-        except (DirectoryUnusable, OSError, UnicodeDecodeError):
+        """Return a small regular text file; ``None`` for anything else."""
+        base = self._base(directory.host_dir, create=False)
+        if base is None or not is_allocation_id(directory.id):
             return None
+        with in_our_words("cannot read", f"{directory.path}/{name}"):
+            try:
+                with tree.entered(base.fd, directory.id) as fd:
+                    content = files.read(fd, name)
+                return None if content is None else content.decode()
+            except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+                return None  # a symlink in the directory's place is no directory either
 
     def remove(self, directory: Directory) -> Leftover:
         """Rename a directory out of the way and delete it, or go on with deleting it."""

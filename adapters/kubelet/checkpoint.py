@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -64,15 +65,21 @@ class KubeletCheckpoint:
 
     def _entries(self) -> tuple[CheckpointEntry, ...]:
         descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 -- it is a descriptor
+        try:
             status = os.fstat(descriptor)
             version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             if self._last is not None and self._last.version == version:
                 return self._last.entries
+            if not stat.S_ISREG(status.st_mode):
+                msg = "it is no regular file"
+                raise _NotUnderstood(msg)
             if status.st_size > _LARGEST:
                 msg = f"it has {status.st_size} bytes"
                 raise _NotUnderstood(msg)
-            content = file.read()
+            with open(descriptor, "rb", closefd=False) as file:
+                content = file.read()
+        finally:
+            os.close(descriptor)
         entries = parse(content)
         self._last = _Reading(version, entries)
         return entries
@@ -86,7 +93,7 @@ def parse(content: bytes) -> tuple[CheckpointEntry, ...]:
     """
     try:
         document = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         # The parser's own error carries the text; it must not be chained into anything that is shown.
         msg = "it is not JSON"
         raise _NotUnderstood(msg) from None

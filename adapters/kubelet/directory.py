@@ -6,6 +6,7 @@ import random
 import re
 import socket
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -74,15 +75,20 @@ class PluginDirectory:
         """Say whether the kubelet accepts connections; the file alone proves nothing."""
         return reply(self.kubelet_path)
 
-    def clear_leftovers(self) -> tuple[str, ...]:
-        """Unlink sockets of ours whose process is dead, and return their names."""
-        cleared = []
-        for name in self._sockets():
-            path = os.path.join(self.path, name)  # noqa: PTH118
-            if self._ours.fullmatch(name) and reply(path) is Reply.REFUSES:
-                os.unlink(path)  # noqa: PTH108
-                cleared.append(name)
-        return tuple(cleared)
+    def leftovers(self) -> tuple[str, ...]:
+        """Return the names of sockets of ours whose process is dead."""
+        return tuple(
+            name for name in self._sockets() if self._ours.fullmatch(name) and self._reply(name) is Reply.REFUSES
+        )
+
+    def unlink(self, name: str) -> None:
+        """Remove a socket; one that is gone already is fine.
+
+        Raises:
+            OSError: it is still there.
+        """
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.path, name))  # noqa: PTH108, PTH118
 
     def foreigners(self) -> tuple[str, ...]:
         """Return the living sockets under our names: an old Contiv agent's, or another process of ours.
@@ -93,17 +99,27 @@ class PluginDirectory:
             name
             for name in self._sockets()
             if (name == self._endpoint or self._ours.fullmatch(name))
-            and reply(os.path.join(self.path, name)) is not Reply.REFUSES  # noqa: PTH118
+            and self._reply(name) in {Reply.ANSWERS, Reply.DENIED}
         )
 
+    def _reply(self, name: str) -> Reply:
+        return reply(os.path.join(self.path, name))  # noqa: PTH118
+
     def _sockets(self) -> tuple[str, ...]:
+        """Return the names of all sockets; none if the directory cannot be read, in which none can be made either."""
         try:
             with os.scandir(self.path) as entries:
-                return tuple(
-                    sorted(each.name for each in entries if stat.S_ISSOCK(each.stat(follow_symlinks=False).st_mode))
-                )
-        except FileNotFoundError:
+                return tuple(sorted(each.name for each in entries if _is_socket(each)))
+        except OSError:
             return ()
+
+
+def _is_socket(entry: "os.DirEntry[str]") -> bool:
+    """Tell whether an entry is a socket; the kubelet's temporary files come and go under our eyes."""
+    try:
+        return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+    except OSError:
+        return False
 
 
 def reply(path: str) -> Reply:

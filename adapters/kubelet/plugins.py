@@ -6,6 +6,7 @@ from typing import Final
 
 from adapters.kubelet.directory import PluginDirectory
 from adapters.kubelet.lists import KubeletLists
+from adapters.kubelet.server import selinux_hint
 from adapters.kubelet.session import KubeletSession, Times
 from adapters.kubelet.watch import DirectoryWatch
 from domain.ports.inbound import DevicePlugin
@@ -57,8 +58,8 @@ class KubeletPlugins:
         }
         if not self._sessions:
             self._reports.note("no pool is configured: there is nothing to serve")
-        for name in self._directory.clear_leftovers():
-            self._reports.note("the socket of a dead process was removed", socket=name)
+        for name in self._directory.leftovers():
+            self._clear(name)
         await self._alone()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch.run(), name="watch of the plugin directory")
@@ -86,6 +87,19 @@ class KubeletPlugins:
             registered=self._registered,
             times=self._times,
         )
+
+    def _clear(self, name: str) -> None:
+        try:
+            self._directory.unlink(name)
+        except OSError as error:
+            self._reports.warn(
+                "the socket of a dead process cannot be removed",
+                socket=name,
+                reason=error.strerror,
+                cure=f"run as root{selinux_hint()}; until then it does no harm",
+            )
+        else:
+            self._reports.note("the socket of a dead process was removed", socket=name)
 
     async def _alone(self) -> None:
         foreigners = self._directory.foreigners()

@@ -10,6 +10,7 @@ import grpc.aio
 from adapters._pb.kubelet.podresources.v1 import api_pb2, api_pb2_grpc
 from adapters.kubelet import translate
 from adapters.kubelet.channel import channel
+from adapters.kubelet.server import selinux_hint
 from domain.evidence import PodDevices
 from domain.identity import DeviceId
 from domain.ports.kubelet import KubeletUnavailable, NoSinglePod
@@ -56,7 +57,12 @@ class KubeletPodResources:
         async with channel(self._path) as opened:
             stub = api_pb2_grpc.PodResourcesListerStub(opened)
             with _mapped(self._path):
-                return await ask(stub)
+                answer = await ask(stub)
+        if answer is None:  # what gRPC makes of an answer that it cannot decode
+            raise KubeletUnavailable(
+                f"the kubelet's pod-resources service at {self._path} answers with no message of it"
+            )
+        return answer
 
 
 class _Refused(KubeletUnavailable):
@@ -78,6 +84,7 @@ def _mapped(path: str) -> Iterator[None]:
             raise _Refused(text) from error
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
             raise NoSinglePod(f"the kubelet has no such pod-resources method: {text}") from error
+        hint = f"; run as root{selinux_hint()}" if "Permission denied" in text else ""
         raise KubeletUnavailable(
-            f"the kubelet's pod-resources service at {path} does not answer: {error.code().name}: {text}"
+            f"the kubelet's pod-resources service at {path} does not answer: {error.code().name}: {text}{hint}"
         ) from error

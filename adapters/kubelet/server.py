@@ -9,6 +9,7 @@ from typing import Final
 import grpc.aio
 
 from adapters._pb.kubelet.deviceplugin.v1beta1 import api_pb2_grpc
+from adapters.kubelet.channel import target
 from adapters.kubelet.feed import DeviceFeed
 from adapters.kubelet.service import DevicePluginService
 from domain.errors import MemifError
@@ -74,7 +75,7 @@ def _bind(server: grpc.aio.Server, path: str) -> None:
     """Bind with mode 0600: nobody but the kubelet, which is root, has business there."""
     before = os.umask(0o177)
     try:
-        server.add_insecure_port(f"unix:{path}")
+        server.add_insecure_port(target(path))
     except RuntimeError as error:
         raise NoSocket(f"cannot make the socket {path}: {_obstacle(path)}") from error
     finally:

@@ -46,10 +46,10 @@ class DevicePluginService(api_pb2_grpc.DevicePluginServicer):
         self, request: api_pb2.Empty, context: Context
     ) -> AsyncIterator[api_pb2.ListAndWatchResponse]:
         """Send the whole list at once, and again whenever it is published, until the server closes."""
-        del request, context
+        del request
         with self._feed.watching() as publications:
             async for _ in publications:
-                yield translate.device_list(self._plugin.devices())
+                yield await self._guarded("ListAndWatch", context, self._list)
 
     async def GetPreferredAllocation(  # noqa: N802
         self, request: api_pb2.PreferredAllocationRequest, context: Context
@@ -64,8 +64,7 @@ class DevicePluginService(api_pb2_grpc.DevicePluginServicer):
         self, request: api_pb2.AllocateRequest, context: Context
     ) -> api_pb2.AllocateResponse:
         """Grant what a container asks for."""
-        answers = await self._guarded("Allocate", context, lambda: self._plugin.allocate(translate.requests(request)))
-        return translate.allocate_response(answers)
+        return await self._guarded("Allocate", context, lambda: self._granted(request))
 
     async def PreStartContainer(  # noqa: N802
         self, request: api_pb2.PreStartContainerRequest, context: Context
@@ -73,6 +72,12 @@ class DevicePluginService(api_pb2_grpc.DevicePluginServicer):
         """Make sure of the directories of a container that is about to start."""
         await self._guarded("PreStartContainer", context, lambda: self._plugin.pre_start(tuple(request.devices_ids)))
         return api_pb2.PreStartContainerResponse()
+
+    async def _list(self) -> api_pb2.ListAndWatchResponse:
+        return translate.device_list(self._plugin.devices())
+
+    async def _granted(self, request: api_pb2.AllocateRequest) -> api_pb2.AllocateResponse:
+        return translate.allocate_response(await self._plugin.allocate(translate.requests(request)))
 
     async def _guarded(self, call: str, context: Context, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask the core, and refuse the call with the status of what it raises."""

@@ -100,6 +100,7 @@ class KubeletSession:
         self._times = times
         self._wake = asyncio.Event()
         self._registered_with: KubeletSocket | None = None
+        self._met: KubeletSocket | None = None
         self._endings = 0
         self._told: str | None = None
         self.status = Registration(reason="not started")
@@ -120,6 +121,7 @@ class KubeletSession:
     async def _one(self) -> _Ended:
         """Live one session and return what ended it."""
         path = self._directory.new_socket(self._number)
+        self._met = self._directory.kubelet()
         try:
             async with serving(
                 path=path,
@@ -137,7 +139,7 @@ class KubeletSession:
             return _Ended(str(error), fault=True)
 
     async def _live(self, server: PluginServer) -> Never:
-        kubelet = await self._accepting(server)
+        self._met = kubelet = await self._accepting(server)
         if kubelet != self._registered_with:
             self._endings = 0
         await self._register(server, kubelet)
@@ -261,7 +263,10 @@ class KubeletSession:
             raise _Ended("the kubelet started anew")
 
     async def _pause(self, ending: _Ended) -> None:
-        """Wait before the next session, as long as the kubelet stays the same one."""
+        """Wait before the next session, as long as the kubelet is the one of the session that ended.
+
+        It may have gone while that session was ending, and the new one must not wait for what the old one earned.
+        """
         self.status = replace(self.status, registered=False, watched=False, endpoint=None, reason=str(ending))
         self._endings += 1
         if ending.fault:
@@ -270,11 +275,11 @@ class KubeletSession:
             self._reports.note("a session with the kubelet ended", resource=self._plugin.resource, reason=str(ending))
             if self._endings <= _FREE_ENDINGS:
                 return
-        kubelet, loop = self._directory.kubelet(), asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         until = loop.time() + self._back_off()
         while (left := until - loop.time()) > 0:
             self._wake.clear()
-            if self._directory.kubelet() != kubelet:
+            if self._directory.kubelet() != self._met:
                 return
             await self._woken(left)
 

@@ -2,7 +2,7 @@
 
 From the moment the kubelet's socket accepts connections it takes about 80 ms until the kubelet admits its pods anew;
 a device list that arrives later loses every pod whose containers do not run, for good.  So the directory is watched
-with inotify, and where that does not work it is looked at fifty times a second; once a second does not do.
+with inotify, and where that does not work it is looked at thirty times a second; once a second does not do.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from domain.ports.reports import Reports
 FLOOR: Final = 0.5
 """Seconds after which waiters look for themselves even if inotify said nothing: events can be lost."""
 
-POLL: Final = 0.02
-"""Seconds between two looks without inotify: a third of what the kubelet gives, at a small cost."""
+POLL: Final = 0.03
+"""Seconds between two looks without inotify: well within what the kubelet gives, at a small cost."""
 
 _EVENTS: Final = (
     Mask.CREATE | Mask.DELETE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR
@@ -70,10 +70,13 @@ class DirectoryWatch:
             return
         self._wake()  # for what happened before the watch was there
         while _identity(self._directory.path) == identity:
+            dead = False
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLOOR):
-                    await inotify.get()
+                    dead = Mask.IGNORED in (await inotify.get()).mask
             self._wake()
+            if dead:  # a directory made anew may have the inode of the removed one
+                return
 
     async def _poll(self) -> None:
         before: object = None

@@ -13,6 +13,7 @@ from domain.ports.clock import Clock
 from domain.ports.entropy import Entropy
 from domain.ports.journal import JournalUnusable
 from domain.ports.reports import Reports
+from domain.ports.sockets import DirectoryUnusable
 from domain.ports.worker import Worker
 from domain.secret import Secret, is_secret
 
@@ -44,9 +45,9 @@ class Adopt:
         new = {each.allocation.id: each for each in adoptions if each.allocation.id not in self._state.ledger}
         if not new:
             return
-        allocations = [await self._opened(each) for each in new.values()]
+        opened = [await self._opened(each) for each in new.values()]
         # Another call may have adopted the same while a secret was read.
-        allocations = [each for each in allocations if each.id not in self._state.ledger]
+        allocations = [each for each in opened if each is not None and each.id not in self._state.ledger]
         self._state.ledger = self._state.ledger.with_live(allocations, at=self._clock.monotonic())
         inodes = await self._worker.run("adopting", lambda: self._store(allocations))
         self._state.ledger = self._state.ledger.made(inodes)
@@ -60,17 +61,24 @@ class Adopt:
                 container=each.owner.container,
             )
 
-    async def _opened(self, found: Adoption) -> Allocation:
+    async def _opened(self, found: Adoption) -> Allocation | None:
+        """Return the allocation with its secret; ``None`` if that cannot be read now, which must not change it."""
         if not found.sealed:
             return found.allocation
         directory = found.allocation.directory
-        text = await self._worker.run("reading a secret", lambda: self._storage.sockets.read(directory, SECRET_FILE))
+        try:
+            text = await self._worker.run(
+                "reading a secret", lambda: self._storage.sockets.read(directory, SECRET_FILE)
+            )
+        except DirectoryUnusable as error:
+            self._reports.warn("an allocation is not adopted yet", allocation=directory.id, reason=str(error))
+            return None
         if text is not None and is_secret(text):
             return found.with_secret(Secret(text))
         self._reports.warn(
             "the secret file of an adopted allocation is gone; a new secret was made, and the container must be "
             "restarted to read it",
-            allocation=found.allocation.id,
+            allocation=directory.id,
         )
         return found.with_secret(self._entropy.secret(found.pool.secret_length))
 

@@ -50,8 +50,9 @@ class Gather:
         show will not come.  The other way round, one could appear and be forgotten between the two.
         """
         checkpoint = await self._worker.run("reading the checkpoint", self._storage.read_checkpoint)
+        self._state.checkpoint = checkpoint
         runtime = await self._read_runtime()
-        self._state.checkpoint, self._state.runtime = checkpoint, runtime
+        self._state.runtime = runtime
         doubted, listed = await self._doubted(runtime)
         host_dirs = self._host_dirs()
         directories = await self._worker.run("reading the base directories", lambda: self._storage.look(host_dirs))

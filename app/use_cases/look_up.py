@@ -28,6 +28,7 @@ class LookUp:
         self._own = own
         self._pod_resources = pod_resources
         self._clock = clock
+        self._listed: float | None = None
 
     async def __call__(self, namespace: str, name: str, uid: str | None = None) -> PodMemif:
         """Return what the pod's newest incarnation, or the one with this uid, holds.
@@ -64,9 +65,10 @@ class LookUp:
             return Unknown(str(error))
 
     async def _pick(self, question: Question, reason: str) -> PodDevices | Unknown | None:
-        if not self._state.may_list(_LISTING_INTERVAL):
+        now = self._clock.monotonic()
+        if not self._state.quiet or (self._listed is not None and now - self._listed < _LISTING_INTERVAL):
             return Unknown(f"{reason}; and it may not be listed at this moment")
-        self._state.listing()
+        self._listed = now
         try:
             pods = await self._pod_resources.pods()
         except KubeletUnavailable as error:

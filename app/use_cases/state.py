@@ -59,11 +59,15 @@ class State:
         """Whether an Allocate is in flight or was answered after a monotonic time."""
         return self._in_flight > 0 or (self._answered is not None and self._answered >= moment)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether the kubelet may be listed at all now: a listing close to an Allocate feeds a race in it."""
+        return not self.allocated_since(self._clock.monotonic() - QUIET)
+
     def may_list(self, interval: float) -> bool:
-        """Whether the kubelet may be listed now, which makes it forget dead pods and feeds a race with Allocate."""
-        now = self._clock.monotonic()
-        return not self.allocated_since(now - QUIET) and (self._listed is None or now - self._listed >= interval)
+        """Whether the kubelet may be listed now to have it forget dead pods, which is done once an interval."""
+        return self.quiet and (self._listed is None or self._clock.monotonic() - self._listed >= interval)
 
     def listing(self) -> None:
-        """Note that the kubelet is being listed."""
+        """Note that the kubelet is being listed for that; what a look-up lists is followed by no device list."""
         self._listed = self._clock.monotonic()

@@ -36,6 +36,7 @@ class Storage:
         self.sockets = sockets
         self.checkpoint = checkpoint
         self._reports = reports
+        self._strangers: dict[str, frozenset[str]] = {}
 
     def keep(self, allocations: Sequence[Allocation]) -> dict[AllocationId, int]:
         """Store new allocations, all or none, and return the inodes of their directories.
@@ -103,9 +104,12 @@ class Storage:
         views = []
         for host_dir in host_dirs:
             try:
-                views.append(self.sockets.look(host_dir))
+                view = self.sockets.look(host_dir)
             except (DirectoryUnusable, NoRoom) as error:
                 self._reports.warn("a base directory cannot be read", reason=str(error))
+                continue
+            views.append(view)
+            self._tell_of_strangers(view)
         return tuple(views)
 
     def resume(self, host_dirs: Iterable[str]) -> None:
@@ -118,6 +122,17 @@ class Storage:
     def read_checkpoint(self) -> CheckpointView | Unknown:
         """Return what the kubelet can still mount."""
         return self.checkpoint.read()
+
+    def _tell_of_strangers(self, view: DirectoryView) -> None:
+        """Report each thing that is no allocation's directory once; it is never touched."""
+        new = view.strangers - self._strangers.get(view.host_dir, frozenset())
+        self._strangers[view.host_dir] = view.strangers
+        if new:
+            self._reports.warn(
+                "something that is no allocation's directory lies in a base directory and is left alone",
+                host_dir=view.host_dir,
+                names=sorted(new),
+            )
 
     def _tell(self, allocation: Allocation, ensured: Ensured) -> None:
         if ensured.made:

@@ -92,7 +92,11 @@ class SocketDirectories(Protocol):
         ...
 
     def read(self, directory: Directory, name: str) -> str | None:
-        """Return a small regular file of an allocation's directory; ``None`` for anything else."""
+        """Return a small regular file of an allocation's directory; ``None`` for anything else.
+
+        Raises:
+            DirectoryUnusable: whether it is there cannot be told now.
+        """
         ...
 
     def remove(self, directory: Directory) -> Leftover:
