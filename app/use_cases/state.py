@@ -1,9 +1,10 @@
 """What the process knows: the one thing here that changes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from domain.events import EventLog, changes
 from domain.evidence import CheckpointView, RuntimeView, Unknown
 from domain.ledger import Ledger
 from domain.pool import Pool
@@ -18,18 +19,20 @@ class State:
     """The ledger and the circumstances, owned by the event loop.
 
     Attributes:
-        ledger: as of now; every change replaces it.
         pools: as configured, by resource.
         earlier: pools as they were used before, according to the journal; their answers may still be replayed.
         runtime: the last reading of the runtime.
         checkpoint: the last reading of the checkpoint.
         first_seen: monotonic time at which a directory that the ledger does not know was first seen, by path.
         active_since: monotonic time at which this process became the active one.
+        events: what watchers are told.
     """
 
     def __init__(self, *, pools: Sequence[Pool], clock: Clock) -> None:
         self._clock = clock
-        self.ledger = Ledger()
+        self._ledger = Ledger()
+        self._watchers: list[Callable[[], None]] = []
+        self.events = EventLog()
         self.pools: dict[ResourceName, Pool] = {pool.resource: pool for pool in pools}
         self.earlier: tuple[Pool, ...] = ()
         self.runtime: RuntimeView | Unknown = Unknown("not read yet")
@@ -39,6 +42,30 @@ class State:
         self._in_flight = 0
         self._answered: float | None = None
         self._listed: float | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger as of now; every change replaces it, and what changed is told to the watchers at once."""
+        return self._ledger
+
+    @ledger.setter
+    def ledger(self, ledger: Ledger) -> None:
+        told = self.events.last
+        for change in changes(self._ledger, ledger):
+            self.events.append(change)
+        self._ledger = ledger
+        if self.events.last != told:
+            for wake in tuple(self._watchers):
+                wake()
+
+    @contextmanager
+    def watched(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Have ``wake`` called after every change that is an event, for as long as the context lasts."""
+        self._watchers.append(wake)
+        try:
+            yield
+        finally:
+            self._watchers.remove(wake)
 
     @property
     def known_pools(self) -> tuple[Pool, ...]:
