@@ -1,0 +1,72 @@
+# Every verb that people, hooks and CI use. `make` alone lists them.
+#
+# Each prepares the virtual environment first, which costs nothing when it is there. Another interpreter:
+# make PYTHON=/path/to/python3.13. Arguments for pytest: make unit ARGS='-k pool -x'.
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+PYTEST = $(BIN)/python -m pytest
+COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url \
+	--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help run test check unit contract integration e2e bench lowest proto proto-check format lock clean venv
+
+help: ## List the verbs
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: venv ## See it work: an embedded node, a sample pod, everything in memory
+	@$(BIN)/memif-device-plugin demo
+
+test: check unit ## Everything that must hold before a change is merged; CI runs this
+	$(PYTEST) tests/contract tests/integration tests/e2e $(ARGS)
+
+check: venv proto-check ## Format, lint, types, architecture, generated code; changes nothing
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+unit: venv ## Are the rules right? Covers every branch of the domain
+	$(PYTEST) tests/unit $(if $(ARGS),$(ARGS),--cov --cov-fail-under=100)
+
+contract: venv ## Does each adapter, and each fake, keep its port's promises?
+	$(PYTEST) tests/contract $(ARGS)
+
+integration: venv ## Does the whole daemon run, on real sockets?
+	$(PYTEST) tests/integration $(ARGS)
+
+e2e: venv ## Does it work with the real programs around it?
+	$(PYTEST) tests/e2e $(ARGS)
+
+bench: venv ## Measure what we promise, as ratios to a bare baseline
+	$(PYTEST) tests/bench --capture=no $(ARGS)
+
+lowest: venv ## Run the tests on the oldest dependencies that we admit
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/lowest
+	$(BIN)/uv pip install --quiet --python build/lowest --resolution lowest-direct --group test --editable .
+	build/lowest/bin/python -m pytest tests/unit tests/contract tests/integration $(ARGS)
+
+format: venv ## Format the code and mend what the linter can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+proto: venv ## Generate adapters/_pb from proto/
+	$(BIN)/python tools/proto.py
+
+proto-check: venv
+	$(BIN)/python tools/proto.py --check
+
+lock: venv ## Write the lock files; with UPGRADE=1, take newer releases
+	$(COMPILE) --group dev --output-file requirements-dev.lock
+	$(COMPILE) --constraint requirements-dev.lock --no-annotate --output-file requirements.lock
+
+clean: ## Remove everything that the other verbs made, .venv included
+	rm -rf .venv build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv:
+	@$(PYTHON) tools/bootstrap.py
