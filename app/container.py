@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from dependency_injector import containers, providers
 
-from adapters.absent.runtime import AbsentRuntime
 from adapters.filesystem.sockets import FileSystemSockets
 from adapters.journal.journal import SqliteJournal
 from adapters.kubelet.checkpoint import KubeletCheckpoint
@@ -23,6 +22,7 @@ from adapters.system.lock import NodeLock
 from adapters.system.worker import ThreadWorker
 from app.logs import StructlogReports
 from app.reconciler import Reconciler
+from app.runtimes import candidates
 from app.settings import Settings
 from app.use_cases.adopt import Adopt
 from app.use_cases.allocate import Allocate
@@ -34,6 +34,7 @@ from app.use_cases.pre_start import PreStart
 from app.use_cases.reconcile import Reconcile
 from app.use_cases.recover import Recover
 from app.use_cases.release import Release
+from app.use_cases.runtimes import FoundRuntime
 from app.use_cases.state import State
 from app.use_cases.storage import Storage
 from domain.ports.checkpoint import Checkpoint
@@ -84,6 +85,8 @@ class Container(containers.DeclarativeContainer):
         clock=clock,
     )
 
+    state = providers.Singleton(State, pools=settings.provided.domain_pools, clock=clock)
+
     # Storage.
     journal: providers.Provider[Journal] = providers.Singleton(SqliteJournal, path=settings.provided.state, clock=clock)
     sockets: providers.Provider[SocketDirectories] = providers.Singleton(FileSystemSockets)
@@ -92,17 +95,29 @@ class Container(containers.DeclarativeContainer):
     )
 
     # The runtime.
+    found_runtime = providers.Singleton(
+        FoundRuntime,
+        candidates=providers.Callable(candidates, settings=settings, clock=clock),
+        state=state,
+        reports=reports,
+    )
+    named_runtime = providers.Singleton(
+        FoundRuntime,
+        candidates=providers.Callable(candidates, settings=settings, clock=clock),
+        state=state,
+        reports=reports,
+        trusted=True,
+    )
     runtime: providers.Selector[ContainerRuntime] = providers.Selector(
         settings.provided.runtime.kind,
-        auto=providers.Singleton(AbsentRuntime, kind=settings.provided.runtime.kind),
-        docker=providers.Singleton(AbsentRuntime, kind=settings.provided.runtime.kind),
-        containerd=providers.Singleton(AbsentRuntime, kind=settings.provided.runtime.kind),
-        cri=providers.Singleton(AbsentRuntime, kind=settings.provided.runtime.kind),
+        auto=found_runtime,
+        docker=named_runtime,
+        containerd=named_runtime,
+        cri=named_runtime,
         memory=providers.Singleton(MemoryRuntime, clock=clock),
     )
 
     # The use cases.
-    state = providers.Singleton(State, pools=settings.provided.domain_pools, clock=clock)
     storage = providers.Singleton(Storage, journal=journal, sockets=sockets, checkpoint=checkpoint, reports=reports)
     pod_resources: providers.Provider[PodResources] = providers.Singleton(
         KubeletPodResources, path=settings.provided.kubelet.pod_resources
@@ -150,7 +165,11 @@ class Container(containers.DeclarativeContainer):
         grace=settings.provided.reconcile.grace,
     )
     reconciler = providers.Singleton(
-        Reconciler, reconcile=reconcile, reports=reports, interval=settings.provided.reconcile.interval
+        Reconciler,
+        reconcile=reconcile,
+        runtime=runtime,
+        reports=reports,
+        interval=settings.provided.reconcile.interval,
     )
 
     # The kubelet.

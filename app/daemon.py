@@ -115,11 +115,13 @@ async def _be_active(container: Container) -> None:
     """Recover, serve, and close everything in reverse order."""
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_close_storage, container)
+        stack.push_async_callback(container.runtime().aclose)
         container.reports().note("active", instance=container.process().instance)
         await container.recover()()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(container.plugins().run(), name="plugins")
             tasks.create_task(container.reconciler().run(), name="reconciler")
+            tasks.create_task(container.reconciler().follow(), name="hints of the runtime")
             tasks.create_task(_beat(container.lock(), container.reports()), name="heartbeat")
 
 

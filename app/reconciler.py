@@ -2,9 +2,17 @@
 
 import asyncio
 from contextlib import suppress
+from typing import Final
 
 from app.use_cases.reconcile import Reconcile, Reconciled
 from domain.ports.reports import Reports
+from domain.ports.runtime import ContainerRuntime, RuntimeUnavailable
+
+PAUSE: Final = 1.0
+"""Seconds between two reconciles for hints of the runtime: a pod that starts or ends gives several at once."""
+
+RETRY: Final = 5.0
+"""Seconds until the runtime's hints are asked for again."""
 
 
 class Reconciler:
@@ -13,8 +21,9 @@ class Reconciler:
     A reconcile that fails is reported and the next one comes all the same: the daemon's first duty is to serve.
     """
 
-    def __init__(self, *, reconcile: Reconcile, reports: Reports, interval: float) -> None:
+    def __init__(self, *, reconcile: Reconcile, runtime: ContainerRuntime, reports: Reports, interval: float) -> None:
         self._reconcile = reconcile
+        self._runtime = runtime
         self._reports = reports
         self._interval = interval
         self._wanted = asyncio.Event()
@@ -27,17 +36,26 @@ class Reconciler:
         self._wanted.set()
 
     async def run(self) -> None:
-        """Reconcile for ever."""
+        """Reconcile for ever, at first when somebody wants it: nothing slow may come before registering."""
         while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval):
+                    await self._wanted.wait()
             self._wanted.clear()
             try:
                 await self.once()
             except Exception as error:  # noqa: BLE001 -- see the class's docstring
                 self.last = None
                 self._reports.warn("a reconcile failed", fault=type(error).__name__, reason=str(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._interval):
-                    await self._wanted.wait()
+
+    async def follow(self) -> None:
+        """Take the runtime's hints for ever; without them the interval alone remains."""
+        while True:
+            with suppress(RuntimeUnavailable):
+                async for _ in self._runtime.changes():
+                    self.trigger()
+                    await asyncio.sleep(PAUSE)
+            await asyncio.sleep(min(self._interval, RETRY))
 
     async def once(self, *, dry_run: bool = False) -> Reconciled:
         """Run one reconcile now, or as soon as the one that runs is done."""

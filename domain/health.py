@@ -1,6 +1,6 @@
 """Health of a pool's devices, held steady.
 
-Devices turn unhealthy only for troubles that no pod can cause (a base directory that is missing, read-only or another's,
+Devices turn unhealthy only for troubles that no pod can cause (a base directory that is missing, read-only or not ours,
 a journal that cannot be written), or one tenant could take the devices of all others away.  A trouble must be seen
 twice in a row before it counts, and be gone twice before it does not any more: each change is a device list to the
 kubelet and a node status to the API server.
