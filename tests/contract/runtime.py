@@ -329,7 +329,6 @@ class RuntimeContract:
     async def test_what_comes_changes_and_goes_is_hinted_at(self, stage: Stage) -> None:
         async with listening(stage) as feed:
             container = await cnf(stage)
-            await hint(feed)
             await _await_hint_of(stage, feed, container, ObjectState.CREATED)
             await stage.start(container)
             await _await_hint_of(stage, feed, container, ObjectState.RUNNING)
@@ -374,12 +373,12 @@ def _mounted(view: RuntimeView) -> set[str]:
 
 
 async def _await_hint_of(stage: Stage, feed: AsyncIterator[None], container: str, state: ObjectState | None) -> None:
-    """Read whenever there is a hint, until the container is in a state, or gone."""
-    while True:
-        found = (await _containers(stage)).get(container)
-        if (found.state if found else None) is state:
-            return
+    """Read whenever there is a hint, and at least one there must be, until the container is in a state, or gone."""
+    seen: ObjectState | str | None = "not yet"
+    while seen is not state:
         await hint(feed)
+        found = (await _containers(stage)).get(container)
+        seen = found.state if found else None
 
 
 async def _exhausted(feed: AsyncIterator[None]) -> None:

@@ -1,0 +1,36 @@
+"""Fixtures for every kind of test."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.rig import dockerd
+from tests.rig.containerd import PrivateContainerd, missing, private_containerd
+
+
+@pytest.fixture(scope="session")
+def containerd_rig() -> Iterator[PrivateContainerd]:
+    """A private containerd with its CRI, shared by the tests of a run; each leaves it up and without pods.
+
+    Where it cannot run a test is skipped with the reason; in continuous integration that is a failure.
+    """
+    reason = missing()
+    if reason is not None and os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    if reason is not None:
+        pytest.skip(reason)
+    with private_containerd() as rig:
+        yield rig
+
+
+@pytest.fixture(scope="session")
+def docker_rig() -> Iterator[dockerd.PrivateDockerd]:
+    """A private dockerd, shared by the tests of a run; each leaves it up and without containers."""
+    reason = dockerd.missing()
+    if reason is not None and os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    if reason is not None:
+        pytest.skip(reason)
+    with dockerd.private_dockerd() as rig:
+        yield rig

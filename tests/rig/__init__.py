@@ -1,0 +1,1 @@
+"""Real container runtimes for tests, private to a test run."""
