@@ -46,8 +46,8 @@ class RuntimeObject:
         id: the runtime's own id.
         uid: of its pod; old sandboxes of cri-dockerd show none.
         container: name of the container in the pod, ``None`` for a sandbox.
-        mounts: host path by container path; where the list call shows no mounts, what the container's socket
-            annotation names.
+        mounts: host path by container path, as the runtime has them; empty while they cannot be had, which ``claimed``
+            makes up for where it is about keeping.
         claimed: its annotations (labels, on Docker) that begin with a pool's prefix.  Tenants can write some of
             them, on a sandbox all of them, so they can keep an allocation and never bind, change or remove one; those
             of a sandbox do not even keep, and are shown to be counted only.

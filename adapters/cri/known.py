@@ -48,9 +48,9 @@ class KnownSandboxes:
 class KnownContainers:
     """Remembers the containers of the last reading.
 
-    A container whose mounts cannot be had now is shown with those that its annotations name, and asked for again in
-    the next reading: one bad container (cri-dockerd fails on one whose image is gone, and a runtime may hang on one)
-    spoils no reading.  One that has vanished since it was listed is left out.
+    A container whose mounts cannot be had now is shown without, which what it carries makes up for, and asked for
+    again in the next reading: one bad container (cri-dockerd fails on one whose image is gone, and a runtime may hang
+    on one) spoils no reading.  One that has vanished since it was listed is left out.
     """
 
     def __init__(self, prefixes: tuple[str, ...]) -> None:

@@ -29,8 +29,7 @@ class CriRuntime:
     """Reads a runtime by its CRI; keeps the port :class:`domain.ports.runtime.ContainerRuntime`.
 
     One reading is one list of the sandboxes and one of the containers.  The lists show no mounts, so a container that
-    carries annotations of a pool is asked for besides, once in its life; until that is answered its mounts are what
-    its socket annotations name.
+    carries annotations of a pool is asked for besides, once in its life.
 
     Args:
         endpoint: path of the runtime's Unix socket, with ``unix://`` before it or without.

@@ -64,7 +64,11 @@ def sandbox(item: api_pb2.PodSandbox, prefixes: tuple[str, ...]) -> RuntimeObjec
 
 
 def container(item: api_pb2.Container, prefixes: tuple[str, ...]) -> RuntimeObject:
-    """Return a container, with what it carries below a pool's prefix and the mounts that this names."""
+    """Return a container with what it carries below a pool's prefix; the list shows no mounts.
+
+    None are made up from the annotations: those keep an allocation anyway, and on cri-dockerd an image's author can
+    write them, so a mount that only they speak of must not look like a real one.
+    """
     labels = item.labels
     carried = claimed(item.annotations, prefixes)
     return RuntimeObject(
@@ -75,7 +79,6 @@ def container(item: api_pb2.Container, prefixes: tuple[str, ...]) -> RuntimeObje
         namespace=labels.get(_NAMESPACE) or None,
         name=labels.get(_NAME) or None,
         container=labels.get(_CONTAINER) or None,
-        mounts=named(carried, prefixes) if carried else {},
         claimed=carried,
     )
 
@@ -91,17 +94,6 @@ def claimed(annotations: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
 def mounts(listed: Iterable[api_pb2.Mount]) -> dict[str, str]:
     """Return host paths by container path; of two on one container path the later one, which shadows the other."""
     return {mount.container_path: mount.host_path for mount in listed}
-
-
-def named(carried: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Return the mounts that a container's annotations speak of, for want of the real ones."""
-    found = {}
-    for prefix in prefixes:
-        outside, _, _ = carried.get(f"{prefix}socket.host", "").rpartition("/")
-        inside, _, _ = carried.get(f"{prefix}socket.container", "").rpartition("/")
-        if outside and inside:
-            found[inside] = outside
-    return found
 
 
 def _uid(labels: Mapping[str, str]) -> PodUid | None:

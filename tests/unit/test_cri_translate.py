@@ -110,35 +110,17 @@ def test_of_two_mounts_on_one_path_the_later_shadows_the_other() -> None:
     assert translate.mounts(listed) == {"/run/vpp": "/the/pods/own"}
 
 
-def test_what_the_annotations_name_stands_in_for_mounts() -> None:
+def test_annotations_make_up_no_mount() -> None:
+    """On cri-dockerd an image's author can write them."""
     carried = {
         "io.contivpp.memif.socket.host": "/var/run/contiv/memif/bcdfghjklmnpqrstvwxz/memif.sock",
         "io.contivpp.memif.socket.container": "/run/vpp/memif.sock",
-        "com.example.fast.socket.host": "/var/run/fast/zxwvtsrqpnmlkjhgfdcb/fast.sock",
-        "com.example.fast.socket.container": "/run/fast/fast.sock",
     }
 
-    assert translate.named(carried, PREFIXES) == {
-        "/run/vpp": "/var/run/contiv/memif/bcdfghjklmnpqrstvwxz",
-        "/run/fast": "/var/run/fast/zxwvtsrqpnmlkjhgfdcb",
-    }
+    thing = translate.container(cri.Container(id="c", annotations=carried), ("io.contivpp.memif.",))
 
-
-@pytest.mark.parametrize(
-    "host, container",
-    [
-        (None, "/run/vpp/memif.sock"),
-        ("/a/b/memif.sock", None),
-        ("memif.sock", "/run/vpp/memif.sock"),
-        ("", ""),
-        ("/", "/"),
-    ],
-)
-def test_half_an_annotation_names_no_mount(host: str | None, container: str | None) -> None:
-    pairs = {"io.contivpp.memif.socket.host": host, "io.contivpp.memif.socket.container": container}
-    carried = {key: text for key, text in pairs.items() if text is not None}
-
-    assert translate.named(carried, PREFIXES) == {}
+    assert thing.mounts == {}
+    assert thing.claimed == carried
 
 
 def test_the_identity_is_in_the_runtimes_own_words() -> None:
