@@ -27,9 +27,15 @@ class Reconciler:
         self._reports = reports
         self._interval = interval
         self._wanted = asyncio.Event()
+        self._begun = asyncio.Event()
         self._turn = asyncio.Lock()
         self.last: Reconciled | None = None
         """What the last reconcile saw and decided, ``None`` before the first and after a failed one."""
+
+    @property
+    def turn(self) -> asyncio.Lock:
+        """Held while a reconcile runs; whoever does a part of one holds it meanwhile."""
+        return self._turn
 
     def trigger(self) -> None:
         """Have a reconcile run soon, once, however often this is called until then."""
@@ -47,9 +53,14 @@ class Reconciler:
             except Exception as error:  # noqa: BLE001 -- see the class's docstring
                 self.last = None
                 self._reports.warn("a reconcile failed", fault=type(error).__name__, reason=str(error))
+            self._begun.set()
 
     async def follow(self) -> None:
-        """Take the runtime's hints for ever; without them the interval alone remains."""
+        """Take the runtime's hints for ever; without them the interval alone remains.
+
+        The first hint comes as soon as the feed is up, so nothing is followed before the first reconcile.
+        """
+        await self._begun.wait()
         while True:
             with suppress(RuntimeUnavailable):
                 async for _ in self._runtime.changes():

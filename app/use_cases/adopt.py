@@ -37,19 +37,25 @@ class Adopt:
         self._state.checkpoint = view
         if isinstance(view, CheckpointView):
             now, pools = self._clock.now(), self._state.known_pools
-            await self(found for entry in view.entries if (found := adoption(entry, pools, now=now)) is not None)
+            found = (adoption(entry, pools, now=now) for entry in view.entries)
+            await self((each for each in found if each is not None), budget=budget)
         return view
 
-    async def __call__(self, adoptions: Iterable[Adoption]) -> None:
-        """Take over those that the ledger does not know, of any standing."""
+    async def __call__(self, adoptions: Iterable[Adoption], *, budget: float | None = None) -> None:
+        """Take over those that the ledger does not know, of any standing.
+
+        Raises:
+            OverBudget: storage is slow; the ledger may know more than the journal then, which the kubelet's record
+                makes up for.
+        """
         new = {each.allocation.id: each for each in adoptions if each.allocation.id not in self._state.ledger}
         if not new:
             return
-        opened = [await self._opened(each) for each in new.values()]
+        opened = [await self._opened(each, budget=budget) for each in new.values()]
         # Another call may have adopted the same while a secret was read.
         allocations = [each for each in opened if each is not None and each.id not in self._state.ledger]
         self._state.ledger = self._state.ledger.with_live(allocations, at=self._clock.monotonic())
-        inodes = await self._worker.run("adopting", lambda: self._store(allocations))
+        inodes = await self._worker.run("adopting", lambda: self._store(allocations), budget=budget)
         self._state.ledger = self._state.ledger.made(inodes)
         for each in allocations:
             self._reports.note(
@@ -61,14 +67,14 @@ class Adopt:
                 container=each.owner.container,
             )
 
-    async def _opened(self, found: Adoption) -> Allocation | None:
+    async def _opened(self, found: Adoption, *, budget: float | None) -> Allocation | None:
         """Return the allocation with its secret; ``None`` if that cannot be read now, which must not change it."""
         if not found.sealed:
             return found.allocation
         directory = found.allocation.directory
         try:
             text = await self._worker.run(
-                "reading a secret", lambda: self._storage.sockets.read(directory, SECRET_FILE)
+                "reading a secret", lambda: self._storage.sockets.read(directory, SECRET_FILE), budget=budget
             )
         except DirectoryUnusable as error:
             self._reports.warn("an allocation is not adopted yet", allocation=directory.id, reason=str(error))

@@ -1,5 +1,6 @@
 """Gathering the evidence for a reconcile."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from app.use_cases.state import State
@@ -63,13 +64,23 @@ class Gather:
             empty_runtime_doubted=doubted,
             first_seen=self._first_seen(directories),
         )
+        self._state.evidence = evidence
         return Gathered(evidence=evidence, listed=listed)
 
     async def _read_runtime(self) -> RuntimeView | Unknown:
         try:
-            return await self._runtime.snapshot()
+            view = await self._runtime.snapshot()
         except RuntimeUnavailable as error:
+            self._state.identity = None
             return Unknown(str(error))
+        if self._state.identity is None:
+            await self._identify()
+        return view
+
+    async def _identify(self) -> None:
+        """Learn which runtime answers, once each time that it begins to: for display only."""
+        with suppress(RuntimeUnavailable):
+            self._state.identity = await self._runtime.identity()
 
     async def _doubted(self, runtime: RuntimeView | Unknown) -> tuple[bool, bool]:
         """Return whether a runtime without any pod is to be doubted, and whether the kubelet was listed to find out.
@@ -85,7 +96,7 @@ class Gather:
         try:
             return bool(await self._pod_resources.pods()), True
         except KubeletUnavailable:
-            return True, True
+            return True, False
 
     def _host_dirs(self) -> tuple[str, ...]:
         """Every base directory in use: those of the pools, and those that allocations were made with."""

@@ -14,7 +14,8 @@ from domain import resync
 from domain.allocation import Directory
 from domain.evidence import CheckpointView, RuntimeView, Unknown
 from domain.identity import AllocationId
-from domain.ledger import Ledger
+from domain.ledger import Ledger, Standing
+from domain.overview import LastReconcile
 from domain.pool import DirectoryRules
 from domain.ports.clock import Clock
 from domain.ports.kubelet import DeviceLists, KubeletUnavailable, PodResources
@@ -65,9 +66,23 @@ class Reconcile:
         self._reports = reports
         self._interval = interval
         self._grace = grace
+        self._told: str | None = None
 
     async def __call__(self, *, dry_run: bool = False) -> Reconciled:
         """Gather, decide and, unless it is a dry run, do."""
+        if dry_run:
+            return await self._run(dry_run=True)
+        try:
+            done = await self._run(dry_run=False)
+        except Exception as error:
+            self._state.reconciled = LastReconcile(
+                ended=self._clock.now(), error=f"{type(error).__name__}: {error}".removesuffix(": ")
+            )
+            raise
+        self._state.reconciled = LastReconcile(ended=self._clock.now())
+        return done
+
+    async def _run(self, *, dry_run: bool) -> Reconciled:
         gathered = await self._gather()
         ledger, evidence = self._state.ledger, gathered.evidence
         policy = Policy(grace=self._grace, may_ask=gathered.listed or self._state.may_list(self._interval))
@@ -100,7 +115,7 @@ class Reconcile:
 
     async def _repair(self, effect: resync.Repair) -> None:
         record = self._state.ledger.get(effect.id)
-        if record is None:
+        if record is None or record.standing is not Standing.LIVE:  # an operator may have forced it out meanwhile
             return
         inodes, troubles = await self._worker.run(
             "repairing a directory", lambda: self._storage.ensure((record.allocation,))
@@ -130,7 +145,9 @@ class Reconcile:
                 self._reports.warn("the kubelet cannot be asked to forget dead pods", reason=str(error))
                 return
         self._lists.publish()
-        self._reports.note("the kubelet was asked to forget dead pods", reason=effect.reason)
+        if effect.reason != self._told:  # it may last, and be asked for in every interval
+            self._told = effect.reason
+            self._reports.note("the kubelet was asked to forget dead pods", reason=effect.reason)
 
     async def _resume(self, host_dirs: Iterable[str]) -> None:
         """Go on deleting what earlier passes left."""

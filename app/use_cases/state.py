@@ -7,9 +7,12 @@ from typing import Final
 from domain.events import EventLog, changes
 from domain.evidence import CheckpointView, RuntimeView, Unknown
 from domain.ledger import Ledger
+from domain.overview import Configuration, LastReconcile
 from domain.pool import Pool
 from domain.ports.clock import Clock
+from domain.ports.runtime import RuntimeIdentity
 from domain.resource import ResourceName
+from domain.resync import Evidence
 
 QUIET: Final = 0.2
 """Seconds after an answered Allocate in which the kubelet is not listed: it then forgets the ids it just chose."""
@@ -21,8 +24,10 @@ class State:
     Attributes:
         pools: as configured, by resource.
         earlier: pools as they were used before, according to the journal; their answers may still be replayed.
-        runtime: the last reading of the runtime.
-        checkpoint: the last reading of the checkpoint.
+        evidence: what the last gathering saw; its views may be older than the two readings below.
+        identity: which runtime answered last.
+        reconciled: how the last reconcile ended, ``None`` before the first.
+        configuration: what is in force, for display.
         first_seen: monotonic time at which a directory that the ledger does not know was first seen, by path.
         active_since: monotonic time at which this process became the active one.
         events: what watchers are told.
@@ -35,8 +40,13 @@ class State:
         self.events = EventLog()
         self.pools: dict[ResourceName, Pool] = {pool.resource: pool for pool in pools}
         self.earlier: tuple[Pool, ...] = ()
-        self.runtime: RuntimeView | Unknown = Unknown("not read yet")
-        self.checkpoint: CheckpointView | Unknown = Unknown("not read yet")
+        self._runtime: RuntimeView | Unknown = Unknown("not read yet")
+        self._checkpoint: CheckpointView | Unknown = Unknown("not read yet")
+        self.runtime_since = self.checkpoint_since = clock.now()
+        self.evidence = Evidence(runtime=self._runtime, checkpoint=self._checkpoint)
+        self.identity: RuntimeIdentity | None = None
+        self.reconciled: LastReconcile | None = None
+        self.configuration = Configuration(loaded=clock.now())
         self.first_seen: dict[str, float] = {}
         self.active_since = clock.monotonic()
         self._in_flight = 0
@@ -57,6 +67,28 @@ class State:
         if self.events.last != told:
             for wake in tuple(self._watchers):
                 wake()
+
+    @property
+    def runtime(self) -> RuntimeView | Unknown:
+        """The last reading of the runtime; when it turned known or unknown is noted."""
+        return self._runtime
+
+    @runtime.setter
+    def runtime(self, view: RuntimeView | Unknown) -> None:
+        if isinstance(view, Unknown) is not isinstance(self._runtime, Unknown):
+            self.runtime_since = self._clock.now()
+        self._runtime = view
+
+    @property
+    def checkpoint(self) -> CheckpointView | Unknown:
+        """The last reading of the checkpoint; when it turned known or unknown is noted."""
+        return self._checkpoint
+
+    @checkpoint.setter
+    def checkpoint(self, view: CheckpointView | Unknown) -> None:
+        if isinstance(view, Unknown) is not isinstance(self._checkpoint, Unknown):
+            self.checkpoint_since = self._clock.now()
+        self._checkpoint = view
 
     @contextmanager
     def watched(self, wake: Callable[[], None]) -> Iterator[None]:
@@ -81,6 +113,11 @@ class State:
         finally:
             self._in_flight -= 1
             self._answered = self._clock.monotonic()
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether an Allocate waits for its answer."""
+        return self._in_flight > 0
 
     def allocated_since(self, moment: float) -> bool:
         """Whether an Allocate is in flight or was answered after a monotonic time."""

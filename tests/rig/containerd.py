@@ -123,6 +123,8 @@ class PrivateContainerd:
         """Let it hang: connections are accepted, and nothing is answered."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
+            # On a busy machine its threads would still answer for a moment.
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def thaw(self) -> None:
         """Let it go on."""
