@@ -4,9 +4,18 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.rig import dockerd
 from tests.rig.containerd import PrivateContainerd, missing, private_containerd
+
+# A deadline would be a timed assertion. Continuous integration tries the same examples at every run, so that it judges
+# the change and not its luck; everybody else draws new ones.
+settings.register_profile("mine", deadline=None, print_blob=True)
+settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "mine")
+
+pytest.register_assert_rewrite("tests.contract")
 
 
 @pytest.fixture(scope="session")
