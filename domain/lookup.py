@@ -118,8 +118,8 @@ def look_up(question: Question, reading: Reading, ledger: Ledger, resources: Ite
             return scene.without_kubelet(reason)
         case None:
             return scene.unknown_to_kubelet()
-        case PodDevices():
-            return scene.known_to_kubelet(reading.kubelet)
+        case pod:
+            return scene.known_to_kubelet(pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class _Scene:
         if isinstance(self._reading.checkpoint, Unknown):
             return self._without_checkpoint(pod, listed, self._reading.checkpoint.reason)
         contenders = self._contenders(pod, listed)
-        current = self._current(contenders, listed)
+        current = self._current(contenders, pod, listed)
         if self._question.uid is not None:
             return self._of_uid(self._question.uid, current, listed)
         if current is not None:
@@ -175,28 +175,32 @@ class _Scene:
         """Return the uids that may be the pod's newest incarnation, as names, containers, ids and times tell.
 
         Of incarnations that agree with the kubelet the newest counts.  A uid that agrees and whose name is not known
-        yet may be a newer one, or another pod to which the kubelet gave the same ids, which it does in a race.
+        yet may be a newer one, or another pod to which the kubelet gave the same ids, which it does in a race.  What
+        was allocated while the kubelet was asked may be missing in its answer.
         """
-        matching = [
+        possible = [
             uid
-            for uid, entries in self._stored.items()
-            if self._names.get(uid, self._own) == self._own
-            and _agrees(
-                {_Slot(each.container, each.resource): frozenset(each.devices) for each in entries}, pod, listed
-            )
+            for uid in self._stored
+            if self._names.get(uid, self._own) == self._own and listed.items() <= self._holding(uid).items()
         ]
-        newest = max((self._granted(uid) for uid in matching if uid in self._names), default=_LONG_AGO)
-        return [uid for uid in matching if self._granted(uid) >= newest]
+        agreeing = [uid for uid in possible if _agrees(self._holding(uid), pod, listed)]
+        newest = max((self._granted(uid) for uid in agreeing if uid in self._names), default=_LONG_AGO)
+        return [uid for uid in (possible if self._reading.disturbed else agreeing) if self._granted(uid) >= newest]
 
-    def _current(self, contenders: list[PodUid], listed: _Holding) -> PodUid | None:
+    def _current(self, contenders: list[PodUid], pod: PodDevices, listed: _Holding) -> PodUid | None:
         """Return the pod's newest incarnation if it is certain.
 
-        Ids and containers that agree make certain whose a uid is; where the kubelet lists no ids there is nothing to
-        agree, so the name must be known.
+        Containers and ids tell whose a uid is; where the kubelet lists no ids its name must be known.
         """
-        if len(contenders) != 1 or not (listed or contenders[0] in self._names):
-            return None
-        return None if self._surpassed(contenders[0], listed) else contenders[0]
+        match contenders:
+            case [uid] if listed or (uid in self._names and _agrees(self._holding(uid), pod, listed)):
+                return None if self._surpassed(uid, listed) else uid
+            case _:
+                return None
+
+    def _holding(self, uid: PodUid) -> _Holding:
+        """Return what the kubelet's record says that a uid holds."""
+        return {_Slot(each.container, each.resource): frozenset(each.devices) for each in self._stored[uid]}
 
     def _surpassed(self, uid: PodUid, listed: _Holding) -> bool:
         """Whether something was granted since, for what the kubelet lists, that may be the pod's as well.
@@ -273,7 +277,7 @@ class _Scene:
             slots = {_Slot(each.owner.container, each.resource): frozenset(each.devices) for each in held}
             if _agrees(slots, pod, listed) and not self._surpassed(uids[0], listed):
                 return self._answer(uids[0], held, stale=len(named) > 1)
-        if listed and not named:
+        if listed:
             holders = [self._only_holder(slot, devices) for slot, devices in listed.items()]
             owners = {each.owner.uid for each in holders if each is not None} - {None}
             uid = next(iter(owners), None)
@@ -343,7 +347,7 @@ class _Scene:
 
 def _agrees(holding: _Holding, pod: PodDevices, listed: _Holding) -> bool:
     """Whether a pod that holds this may be the one that the kubelet lists: unlisted init containers hold anything."""
-    return {slot: devices for slot, devices in holding.items() if slot.container in pod.containers} == listed
+    return {slot: ids for slot, ids in holding.items() if ids and slot.container in pod.containers} == listed
 
 
 def _stored(view: CheckpointView | Unknown, resources: frozenset[ResourceName]) -> dict[PodUid, list[CheckpointEntry]]:

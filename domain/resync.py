@@ -17,9 +17,11 @@ The rules of life, in short:
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import ceil
 
 from domain.adoption import Adoption, adoption
 from domain.allocation import Owner
+from domain.claims import Judgement, Rejection, judge
 from domain.evidence import (
     CheckpointEntry,
     CheckpointView,
@@ -95,6 +97,32 @@ class Wait:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """What keeps one allocation from being released.
+
+    Attributes:
+        holders: who names it: ``container:<id>`` for each, ``checkpoint``.
+        blind: why it cannot be told whether somebody does, ``None`` if it can.
+        grace: seconds until it may be released if nobody names it then, ``None`` if they are over.
+    """
+
+    holders: tuple[str, ...] = ()
+    blind: str | None = None
+    grace: float | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing keeps it."""
+        return not self.holders and self.blind is None and self.grace is None
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return everything that keeps it, in words."""
+        blind = () if self.blind is None else (self.blind,)
+        grace = () if self.grace is None else (f"grace {ceil(self.grace)}s",)
+        return (*self.holders, *blind, *grace)
+
+
 Effect = Release | Own | Adopt | Repair | Sweep | Ask | Wait
 
 
@@ -145,8 +173,10 @@ def plan(
         now: wall-clock time in UTC, for adopted allocations.
     """
     sights = _Sights(ledger, evidence, pools)
+    stored = tuple(_adopt(ledger, sights, pools, now))
     return (
-        *_adopt(ledger, sights, pools, now),
+        *stored,
+        *_reclaim(ledger, sights, pools, stored, now),
         *_own(ledger, sights),
         *_repair(ledger, evidence.directories),
         *_release(ledger, sights, policy),
@@ -155,11 +185,39 @@ def plan(
     )
 
 
+def rejections(ledger: Ledger, evidence: Evidence, pools: Sequence[Pool], *, now: datetime) -> tuple[Rejection, ...]:
+    """Return the claims of containers and sandboxes from which nothing follows, each to be told once.
+
+    Args:
+        ledger: what we know after the effects of :func:`plan`.
+        evidence: what is seen.
+        pools: every pool, as it is and as it was.
+        now: wall-clock time in UTC.
+    """
+    return _judged(ledger, evidence, pools, now).rejections
+
+
 def owners(
     ledger: Ledger, runtime: RuntimeView | Unknown, checkpoint: CheckpointView | Unknown, pools: Sequence[Pool]
 ) -> tuple[Own, ...]:
     """Return what the views tell of owners that are not completely known yet; a part of :func:`plan`."""
     return tuple(_own(ledger, _Sights(ledger, Evidence(runtime=runtime, checkpoint=checkpoint), pools)))
+
+
+def holds(
+    ledger: Ledger, evidence: Evidence, pools: Sequence[Pool], *, grace: float, now: float
+) -> Mapping[AllocationId, Hold]:
+    """Return what keeps each record, of any standing; nothing does where the Release rule lets it go.
+
+    Args:
+        ledger: what we know.
+        evidence: what is seen, begun before now.
+        pools: every pool, as it is and as it was.
+        grace: seconds; see :class:`Policy`.
+        now: monotonic time.
+    """
+    sights = _Sights(ledger, evidence, pools)
+    return {record.allocation.id: _hold(record, sights, grace, now) for record in ledger}
 
 
 def uids_seen(view: RuntimeView) -> frozenset[PodUid]:
@@ -183,9 +241,10 @@ class _Sights:
         named = [(entry, tuple(self._ids_of(entry))) for entry in entries]
         self.entries = tuple(entry for entry, names in named if names or entry.resource in resources)
         self.stored = {name: entry for entry, names in named for name in names}
-        self.mounted = {
-            name: each.id for each in objects if each.kind is ObjectKind.CONTAINER for name in self._kept_by(each)
-        }
+        self.mounted: dict[AllocationId, dict[str, None]] = {}
+        for each in objects:
+            for name in self._kept_by(each) if each.kind is ObjectKind.CONTAINER else ():
+                self.mounted.setdefault(name, {})[f"container:{each.id}"] = None
         self.names = {
             each.uid: Owner(uid=each.uid, namespace=each.namespace, name=each.name)
             for each in objects
@@ -194,13 +253,13 @@ class _Sights:
         self.uids = uids_seen(runtime) if isinstance(runtime, RuntimeView) else None
         self.blind = self._blindness()
 
-    def holder(self, name: AllocationId) -> str | None:
+    def holders(self, name: AllocationId) -> tuple[str, ...]:
         """Say who names an allocation."""
-        if name in self.mounted:
-            return f"container:{self.mounted[name]}"
-        if name in self.stored:
-            return "checkpoint"
-        return None
+        return (*self.mounted.get(name, ()), *(("checkpoint",) if name in self.stored else ()))
+
+    def holder(self, name: AllocationId) -> str | None:
+        """Say who names an allocation first."""
+        return next(iter(self.holders(name)), None)
 
     def older_than(self, moment: float) -> bool:
         """Whether a reading began before a moment; only to be asked when nothing is blind."""
@@ -236,7 +295,7 @@ class _Sights:
                         yield AllocationId(name)
 
 
-def _adopt(ledger: Ledger, sights: _Sights, pools: Sequence[Pool], now: datetime) -> Iterator[Effect]:
+def _adopt(ledger: Ledger, sights: _Sights, pools: Sequence[Pool], now: datetime) -> Iterator[Adopt]:
     taken: set[AllocationId] = set()
     for entry in sights.entries:
         found = adoption(entry, pools, now=now)
@@ -246,6 +305,24 @@ def _adopt(ledger: Ledger, sights: _Sights, pools: Sequence[Pool], now: datetime
         if entry.uid in sights.names:
             found = replace(found, allocation=found.allocation.owned_by(sights.names[entry.uid]))
         yield Adopt(adoption=found, reason="the kubelet's checkpoint names it")
+
+
+def _reclaim(
+    ledger: Ledger, sights: _Sights, pools: Sequence[Pool], stored: Iterable[Adopt], now: datetime
+) -> Iterator[Adopt]:
+    """Last of all, bring back what even the kubelet has forgotten while its container runs."""
+    known = ledger.with_live((each.adoption.allocation for each in stored), at=0.0)
+    for found in _judged(known, sights.evidence, pools, now).adoptions:
+        if found.allocation.id not in sights.stored:
+            yield Adopt(adoption=found, reason="a container that runs mounts it and carries its annotations")
+
+
+def _judged(ledger: Ledger, evidence: Evidence, pools: Sequence[Pool], now: datetime) -> Judgement:
+    """Judge the claims, while both views are known: with half of the evidence none can be judged."""
+    if isinstance(evidence.runtime, Unknown) or isinstance(evidence.checkpoint, Unknown):
+        return Judgement(adoptions=(), rejections=())
+    spellings = {view.host_dir: view.spellings for view in evidence.directories}
+    return judge(evidence.runtime.objects, ledger, pools, spellings, now=now)
 
 
 def _own(ledger: Ledger, sights: _Sights) -> Iterator[Own]:
@@ -277,14 +354,23 @@ def _repair(ledger: Ledger, directories: tuple[DirectoryView, ...]) -> Iterator[
 def _release(ledger: Ledger, sights: _Sights, policy: Policy) -> Iterator[Effect]:
     for record in ledger:
         name = record.allocation.id
-        if record.standing is Standing.RELEASING:
+        # A release that was interrupted was decided by what was known then; only a holder seen now stops it.
+        interrupted = record.standing is Standing.RELEASING
+        held_by = sights.holder(name) if interrupted else _held_by(record, sights, policy)
+        if held_by is not None:
+            yield Wait(id=name, reason=held_by)
+        elif interrupted:
             yield Release(id=name, reason="its release was interrupted")
-            continue
-        reason = _held_by(record, sights, policy)
-        if reason is None:
-            yield Release(id=name, reason="neither the runtime nor the kubelet names it")
         else:
-            yield Wait(id=name, reason=reason)
+            yield Release(id=name, reason="neither the runtime nor the kubelet names it")
+
+
+def _hold(record: Record, sights: _Sights, grace: float, now: float) -> Hold:
+    until = record.touched + grace
+    young = until > now or (sights.blind is None and sights.older_than(until))
+    return Hold(
+        holders=sights.holders(record.allocation.id), blind=sights.blind, grace=max(0.0, until - now) if young else None
+    )
 
 
 def _held_by(record: Record, sights: _Sights, policy: Policy) -> str | None:
