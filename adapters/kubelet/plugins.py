@@ -1,7 +1,8 @@
 """All pools together, as the kubelet meets them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from adapters.kubelet.directory import PluginDirectory
@@ -48,14 +49,17 @@ class KubeletPlugins:
         self._watch = watch
         self._reports = reports
         self._take_over = take_over
-        self.obstacle: str | None = None
-        """Why no session has started yet, ``None`` once they have."""
+        self._obstacle: str | None = None
+        self._running = False
+        self._watchers: list[Callable[[], None]] = []
 
     async def run(self) -> None:
         """Serve and register every pool until cancelled."""
         self._sessions = {
             plugin.resource: self._session(plugin, number) for number, plugin in enumerate(self._plugins())
         }
+        self._running = True
+        self._changed()
         if not self._sessions:
             self._reports.note("no pool is configured: there is nothing to serve")
         for name in self._directory.leftovers():
@@ -65,6 +69,30 @@ class KubeletPlugins:
             tasks.create_task(self._watch.run(), name="watch of the plugin directory")
             for resource, session in self._sessions.items():
                 tasks.create_task(session.run(), name=f"session of {resource}")
+
+    async def flush(self) -> None:
+        """Wait until the lists that were published last are written to the kubelet; the caller bounds the wait."""
+        await self._lists.flush()
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no session has started yet, ``None`` once they have."""
+        return self._obstacle
+
+    @property
+    def begun(self) -> bool:
+        """Whether every socket answers that can: the kubelet's directory, or a rival's end, may still be awaited."""
+        sessions = self._sessions.values()
+        return self._running and (self._obstacle is not None or all(session.begun for session in sessions))
+
+    @contextmanager
+    def watched(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Have ``wake`` called after every change of how things stand, for as long as the context lasts."""
+        self._watchers.append(wake)
+        try:
+            yield
+        finally:
+            self._watchers.remove(wake)
 
     def registrations(self) -> dict[ResourceName, Registration]:
         """Return how each pool stands."""
@@ -85,8 +113,13 @@ class KubeletPlugins:
             lists=self._lists,
             reports=self._reports,
             registered=self._registered,
+            changed=self._changed,
             times=self._times,
         )
+
+    def _changed(self) -> None:
+        for wake in tuple(self._watchers):
+            wake()
 
     def _clear(self, name: str) -> None:
         try:
@@ -108,14 +141,16 @@ class KubeletPlugins:
             return
         told: tuple[str, ...] = ()
         while foreigners:
-            self.obstacle = f"another device plugin serves {', '.join(foreigners)} in {self._directory.path}"
+            self._obstacle = f"another device plugin serves {', '.join(foreigners)} in {self._directory.path}"
             if foreigners != told:
                 told = foreigners
+                self._changed()
                 self._reports.warn(
                     "not registering",
-                    reason=self.obstacle,
+                    reason=self._obstacle,
                     cure="stop it, or start this plugin with --take-over",
                 )
             await asyncio.sleep(_LOOK)
             foreigners = self._directory.foreigners()
-        self.obstacle = None
+        self._obstacle = None
+        self._changed()

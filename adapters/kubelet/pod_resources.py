@@ -19,6 +19,9 @@ from domain.resource import ResourceName
 DEADLINE: Final = 5.0
 """Seconds for one call; the service answers from memory."""
 
+ONE_POD: Final = 1.2
+"""Seconds for a question about one pod, on which a look-up waits, and may have to ask twice."""
+
 T = TypeVar("T")
 
 
@@ -33,7 +36,7 @@ class KubeletPodResources:
         """Return what one pod holds, ``None`` if the kubelet does not know the pod."""
         request = api_pb2.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace)
         try:
-            answer = await self._call(lambda stub: stub.Get(request, timeout=self._deadline))
+            answer = await self._call(lambda stub: stub.Get(request, timeout=min(self._deadline, ONE_POD)))
         except _Refused as refusal:
             # There is no code for it: an unknown pod and a method that is switched off are both UNKNOWN, with a text.
             if "not found" in refusal.text:

@@ -73,23 +73,29 @@ async def serving(
 
 def _bind(server: grpc.aio.Server, path: str) -> None:
     """Bind with mode 0600: nobody but the kubelet, which is root, has business there."""
+    if not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 -- gRPC itself would say so on stderr each time
+        raise NoSocket(_obstacle(path))
     before = os.umask(0o177)
     try:
         server.add_insecure_port(target(path))
     except RuntimeError as error:
-        raise NoSocket(f"cannot make the socket {path}: {_obstacle(path)}") from error
+        raise NoSocket(_obstacle(path)) from error
     finally:
         os.umask(before)
 
 
 def _obstacle(path: str) -> str:
-    """Say what gRPC hides: why a socket could not be made in a directory."""
+    """Say what gRPC hides: why a socket could not be made in a directory.
+
+    The name, which is another one each time, is left out: the same trouble must have the same words.
+    """
     directory = os.path.dirname(path)  # noqa: PTH120
     if not os.path.isdir(directory):  # noqa: PTH112
         return f"there is no directory {directory}; the kubelet makes it when it starts"
     if not os.access(directory, os.W_OK | os.X_OK):
         return f"no permission to write in {directory}; run as root{selinux_hint()}"
-    return f"the file system of {directory} refuses it (full, read-only, or {len(path.encode())} bytes are too long)"
+    size = len(path.encode())
+    return f"{directory} takes no socket: its file system is full or read-only, or a path of {size} bytes is too long"
 
 
 def selinux_hint() -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Never
 
 from adapters.kubelet.directory import KubeletSocket, PluginDirectory, Reply
+from adapters.kubelet.feed import DeviceFeed
 from adapters.kubelet.lists import KubeletLists
 from adapters.kubelet.registration import Refusal, register
 from adapters.kubelet.server import NoSocket, PluginServer, selinux_hint, serving
@@ -73,7 +74,7 @@ class KubeletSession:
     """Keeps one pool registered.
 
     ``registered`` is called each time that the kubelet watches a new session: it may have started containers from
-    its own record meanwhile, without asking us first.
+    its own record meanwhile, without asking us first.  ``changed`` is called after every change of ``status``.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class KubeletSession:
         lists: KubeletLists,
         reports: Reports,
         registered: Callable[[], None],
+        changed: Callable[[], None],
         times: Times,
     ) -> None:
         self._plugin = plugin
@@ -97,16 +99,29 @@ class KubeletSession:
         self._lists = lists
         self._reports = reports
         self._registered = registered
+        self._changed = changed
         self._times = times
         self._wake = asyncio.Event()
         self._registered_with: KubeletSocket | None = None
         self._met: KubeletSocket | None = None
         self._endings = 0
         self._told: str | None = None
-        self.status = Registration(reason="not started")
-        """How the pool stands now."""
+        self._status = Registration(reason="not started")
+        self._feed: DeviceFeed | None = None
+        self.begun = False
+        """Whether a first socket was opened, or turned out to be impossible for now."""
         self.kubelets = 0
         """Incarnations of the kubelet that accepted us."""
+
+    @property
+    def status(self) -> Registration:
+        """How the pool stands now."""
+        return self._status if self._feed is None else replace(self._status, streams=self._feed.streams)
+
+    @status.setter
+    def status(self, status: Registration) -> None:
+        self._status = replace(status, streams=0)  # counted when somebody asks
+        self._changed()
 
     async def run(self) -> None:
         """Keep the pool registered until cancelled."""
@@ -130,13 +145,17 @@ class KubeletSession:
                 changed=self._wake.set,
                 interval=self._plugin.list_interval,
             ) as server:
-                with self._lists.served(self._plugin.resource, server.feed.publish):
+                with self._lists.served(self._plugin.resource, server.feed.publish, server.feed.flush):
+                    self._feed, self.begun = server.feed, True
                     await self._live(server)
         except _Ended as ending:
             return ending
         except NoSocket as error:
             # The directory may not be there before the kubelet's first start; nothing is wrong with that.
+            self.begun = True
             return _Ended(str(error), fault=True)
+        finally:
+            self._feed = None
 
     async def _live(self, server: PluginServer) -> Never:
         self._met = kubelet = await self._accepting(server)
@@ -183,6 +202,7 @@ class KubeletSession:
                 await self._woken(None)
             call.result()
         except Refusal as refusal:
+            self.status = replace(self.status, failures=self.status.failures + 1)
             raise _Ended(str(refusal), fault=True) from refusal
         finally:
             call.cancel()

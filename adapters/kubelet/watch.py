@@ -45,10 +45,10 @@ class DirectoryWatch:
         """Watch for ever."""
         while True:
             if not self._inotify:
-                await self._poll()
-            elif _identity(self._directory.path) is None:
+                await self._poll(lambda: True)
+            elif self._absent():
                 # What is not there cannot be watched; the kubelet makes directory and socket in one go.
-                await asyncio.sleep(POLL)
+                await self._poll(self._absent)
             else:
                 try:
                     with Inotify() as inotify:
@@ -78,11 +78,12 @@ class DirectoryWatch:
             if dead:  # a directory made anew may have the inode of the removed one
                 return
 
-    async def _poll(self) -> None:
+    async def _poll(self, going: Callable[[], bool]) -> None:
+        """Look for changes as long as the condition holds."""
         before: object = None
         loop = asyncio.get_running_loop()
         woken = loop.time()
-        while True:
+        while going():
             now = self._signature()
             if now != before or loop.time() - woken >= FLOOR:
                 before, woken = now, loop.time()
@@ -96,6 +97,9 @@ class DirectoryWatch:
         except OSError:
             return None, None
         return (status.st_dev, status.st_ino, status.st_mtime_ns), self._directory.kubelet()
+
+    def _absent(self) -> bool:
+        return _identity(self._directory.path) is None
 
     def _wake(self) -> None:
         for wake in tuple(self._waiters):
