@@ -29,6 +29,7 @@ check: venv proto-check ## Format, lint, types, architecture, generated code; ch
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/buf lint
 
 unit: venv ## Are the rules right? Covers every branch of the domain
 	$(PYTEST) tests/unit $(if $(ARGS),$(ARGS),--cov --cov-fail-under=100)

@@ -3,11 +3,16 @@
 Providers and nothing else; building one opens nothing.  What must be opened, :mod:`app.daemon` opens.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dependency_injector import containers, providers
 
+from adapters.control.server import ControlServer
+from adapters.control.service import Core
+from adapters.control.sockets import Place
 from adapters.filesystem.sockets import FileSystemSockets
+from adapters.http.server import HttpServer
 from adapters.journal.journal import SqliteJournal
 from adapters.kubelet.checkpoint import KubeletCheckpoint
 from adapters.kubelet.directory import PluginDirectory
@@ -16,17 +21,26 @@ from adapters.kubelet.plugins import KubeletPlugins
 from adapters.kubelet.pod_resources import KubeletPodResources
 from adapters.kubelet.watch import DirectoryWatch
 from adapters.memory.runtime import MemoryRuntime
+from adapters.metrics.counts import Counts
+from adapters.metrics.exposition import Exposition
 from adapters.system.clock import SystemClock
 from adapters.system.entropy import SystemEntropy
 from adapters.system.lock import NodeLock
 from adapters.system.worker import ThreadWorker
+from adapters.systemd.notify import ServiceManager
+from app.announcer import Announcer
+from app.health import Health, Loops
 from app.logs import StructlogReports
+from app.pages import Pages
 from app.reconciler import Reconciler
 from app.runtimes import candidates
 from app.settings import Settings
 from app.use_cases.adopt import Adopt
 from app.use_cases.allocate import Allocate
+from app.use_cases.check_health import CheckHealth
+from app.use_cases.figures import TellFigures
 from app.use_cases.gather import Gather
+from app.use_cases.list_allocations import ListAllocations
 from app.use_cases.look_up import LookUp
 from app.use_cases.own import Own
 from app.use_cases.plugin import pool_plugins
@@ -34,14 +48,19 @@ from app.use_cases.pre_start import PreStart
 from app.use_cases.reconcile import Reconcile
 from app.use_cases.recover import Recover
 from app.use_cases.release import Release
+from app.use_cases.release_pod import ReleasePod
 from app.use_cases.runtimes import FoundRuntime
 from app.use_cases.state import State
+from app.use_cases.status import Status
 from app.use_cases.storage import Storage
+from app.use_cases.unknown_views import TellUnknownViews
+from app.use_cases.watch import Watch
 from domain.ports.checkpoint import Checkpoint
 from domain.ports.clock import Clock
 from domain.ports.entropy import Entropy
 from domain.ports.journal import Journal
 from domain.ports.kubelet import DeviceLists, PodResources
+from domain.ports.measures import Measures
 from domain.ports.reports import Reports
 from domain.ports.runtime import ContainerRuntime
 from domain.ports.sockets import SocketDirectories
@@ -56,12 +75,14 @@ class Process:
         version: of the program.
         take_over: serve although another plugin serves under our names.
         inotify: watch the plugin directory with inotify, where it works.
+        environment: what a service manager that started us left there.
     """
 
     instance: str
     version: str
     take_over: bool = False
     inotify: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class Container(containers.DeclarativeContainer):
@@ -74,6 +95,7 @@ class Container(containers.DeclarativeContainer):
     clock: providers.Provider[Clock] = providers.Singleton(SystemClock)
     entropy: providers.Provider[Entropy] = providers.Singleton(SystemEntropy)
     reports: providers.Provider[Reports] = providers.Singleton(StructlogReports)
+    measures: providers.Provider[Measures] = providers.Singleton(Counts)
     worker: providers.Provider[ThreadWorker] = providers.Singleton(
         ThreadWorker, lost=reports.provided.lost, clock=clock
     )
@@ -84,6 +106,8 @@ class Container(containers.DeclarativeContainer):
         version=process.provided.version,
         clock=clock,
     )
+    lock_worker = providers.Singleton(ThreadWorker, lost=reports.provided.lost, clock=clock)
+    """Apart from the other, so that a standby sees us live although storage hangs."""
 
     state = providers.Singleton(State, pools=settings.provided.domain_pools, clock=clock)
 
@@ -130,14 +154,23 @@ class Container(containers.DeclarativeContainer):
         Recover, state=state, storage=storage, worker=worker, adopt=adopt, clock=clock, reports=reports
     )
     allocate = providers.Singleton(
-        Allocate, state=state, storage=storage, worker=worker, entropy=entropy, clock=clock, reports=reports
+        Allocate,
+        state=state,
+        storage=storage,
+        worker=worker,
+        entropy=entropy,
+        clock=clock,
+        reports=reports,
+        measures=measures,
     )
     pre_start = providers.Singleton(
         PreStart, state=state, storage=storage, worker=worker, adopt=adopt, lists=lists, clock=clock, reports=reports
     )
     own = providers.Singleton(Own, state=state, storage=storage, worker=worker, reports=reports)
     look_up = providers.Singleton(LookUp, state=state, adopt=adopt, own=own, pod_resources=pod_resources, clock=clock)
-    release = providers.Singleton(Release, state=state, storage=storage, worker=worker, reports=reports)
+    release = providers.Singleton(
+        Release, state=state, storage=storage, worker=worker, reports=reports, measures=measures
+    )
     gather = providers.Singleton(
         Gather,
         state=state,
@@ -161,8 +194,12 @@ class Container(containers.DeclarativeContainer):
         lists=lists,
         clock=clock,
         reports=reports,
+        measures=measures,
         interval=settings.provided.reconcile.interval,
         grace=settings.provided.reconcile.grace,
+    )
+    check_health = providers.Singleton(
+        CheckHealth, state=state, storage=storage, worker=worker, lists=lists, reports=reports
     )
     reconciler = providers.Singleton(
         Reconciler,
@@ -172,6 +209,22 @@ class Container(containers.DeclarativeContainer):
         interval=settings.provided.reconcile.interval,
     )
 
+    release_pod = providers.Singleton(
+        ReleasePod,
+        state=state,
+        gather=gather,
+        adopt=adopt,
+        own=own,
+        release=release,
+        turn=reconciler.provided.turn,
+        clock=clock,
+        grace=settings.provided.reconcile.grace,
+    )
+    list_allocations = providers.Singleton(
+        ListAllocations, state=state, clock=clock, grace=settings.provided.reconcile.grace
+    )
+    watchers = providers.Singleton(Watch, state=state, clock=clock, instance=process.provided.instance)
+
     # The kubelet.
     directory = providers.Singleton(
         PluginDirectory,
@@ -180,9 +233,10 @@ class Container(containers.DeclarativeContainer):
         endpoint=settings.provided.kubelet.endpoint,
     )
     watch = providers.Singleton(DirectoryWatch, directory=directory, reports=reports, inotify=process.provided.inotify)
+    pools = providers.Callable(pool_plugins, state=state, allocate=allocate, pre_start=pre_start)
     plugins = providers.Singleton(
         KubeletPlugins,
-        plugins=providers.Callable(pool_plugins, state=state, allocate=allocate, pre_start=pre_start).provider,
+        plugins=pools.provider,
         directory=directory,
         watch=watch,
         pod_resources=pod_resources,
@@ -191,6 +245,60 @@ class Container(containers.DeclarativeContainer):
         registered=reconciler.provided.trigger,
         take_over=process.provided.take_over,
     )
+
+    # The control API.
+    status = providers.Singleton(
+        Status,
+        state=state,
+        registrations=plugins,
+        plugins=pools.provider,
+        clock=clock,
+        version=process.provided.version,
+        instance=process.provided.instance,
+    )
+    control = providers.Singleton(
+        ControlServer,
+        core=providers.Factory(
+            Core,
+            look_up=look_up,
+            list_allocations=list_allocations,
+            watch=watchers,
+            release_pod=release_pod,
+            reconciler=reconciler,
+            status=status,
+        ),
+        reports=reports,
+        control=providers.Factory(
+            Place,
+            path=settings.provided.control.socket,
+            mode=settings.provided.control.mode,
+            group=settings.provided.control.group,
+        ),
+        agent_path=settings.provided.control.agent_socket,
+        agent_group=settings.provided.control.agent_group,
+    )
+
+    # Metrics, health, and whoever started us.
+    loops = providers.Singleton(Loops, clock=clock)
+    health = providers.Singleton(
+        Health, loops=loops, worker=worker, lock=lock, state=state, registrations=plugins, clock=clock
+    )
+    unknown_views = providers.Singleton(TellUnknownViews, state=state, reports=reports)
+    figures = providers.Singleton(TellFigures, state=state, registrations=plugins, plugins=pools.provider, clock=clock)
+    pages = providers.Singleton(
+        Pages,
+        instance=process.provided.instance,
+        health=health,
+        figures=figures,
+        exposition=providers.Singleton(Exposition, version=process.provided.version, counts=measures),
+    )
+    http = providers.Singleton(
+        HttpServer, address=settings.provided.http.address, pages=pages.provided.by_path, reports=reports
+    )
+    service_manager = providers.Singleton(
+        ServiceManager.from_environment, process.provided.environment, reports=reports
+    )
+    announcer = providers.Singleton(Announcer, manager=service_manager, health=health, plugins=plugins)
 
 
 def build(settings: Settings, process: Process) -> Container:

@@ -5,27 +5,56 @@ one recovers what was, then serves; what it opened is closed in reverse order, w
 """
 
 import asyncio
+import os
 import secrets
 import signal
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from typing import Final
 
+from adapters.control.sockets import ControlSocketUnusable
 from adapters.system.lock import LockLost, LockUnusable, NodeLock
+from adapters.system.worker import ThreadWorker
 from app.container import Container, Process, build
+from app.health import PATIENCE, Loops, Phase, Turn
 from app.logs import configure
 from app.settings import Settings
+from app.use_cases.check_health import CheckHealth
 from domain.carry_over import DeviceIdsChanged
 from domain.errors import MemifError
 from domain.ports.journal import JournalUnusable
 from domain.ports.reports import Reports
 from domain.ports.sockets import DirectoryUnusable, NoRoom
+from domain.ports.worker import OverBudget, Worker
+
+SERVICE_MANAGER: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+"""The variables by which a service manager says what it wants to know."""
 
 BEAT: Final = 1.0
 """Seconds between two heartbeats of the active process."""
 
+LOOK: Final = 5.0
+"""Seconds between two looks at the health of what we serve from."""
+
+_SLOW_BEAT: Final = 5.0
+"""Seconds after which a heartbeat that is not done is reported; a standby gives it ten."""
+
+# What a stop may take, whatever hangs; with the farewells of the servers, which end at once, less than five seconds.
+
+_LAST_LISTS: Final = 1.0
+"""Seconds that the kubelet is given to take the last device lists."""
+
 _LAST_JOBS: Final = 2.0
 """Seconds that storage jobs are given when the daemon stops."""
+
+_LAST_BEAT: Final = 0.5
+"""Seconds that the lock is given to be let go of."""
+
+_LAST_MOMENT: Final = 0.1
+"""Seconds that a thread without anything to do is given to end."""
 
 
 class EnvironmentUnusable(MemifError):
@@ -57,7 +86,8 @@ def run(settings: Settings, process: Process) -> None:
         ConfigurationUnsuitable: it cannot start with this configuration while certain allocations live.
     """
     configure(level=settings.log.level, form=settings.log.format)
-    asyncio.run(_until_signalled(build(settings, process)))
+    environment = {name: os.environ[name] for name in SERVICE_MANAGER if name in os.environ}
+    asyncio.run(_until_signalled(build(settings, replace(process, environment=environment))))
 
 
 async def _until_signalled(container: Container) -> None:
@@ -81,16 +111,21 @@ async def serve(container: Container, stop: asyncio.Event) -> None:
     """
     reports, process, lock = container.reports(), container.process(), container.lock()
     reports.note("starting", version=process.version, instance=process.instance)
+    announcer = container.announcer()
     stopped = asyncio.create_task(stop.wait(), name="stop")
+    stopped.add_done_callback(lambda _: announcer.leave())
     try:
         async with AsyncExitStack() as stack:
             stack.callback(stopped.cancel)
-            stack.callback(lock.release)
+            stack.push_async_callback(_let_go, lock, container.lock_worker())
+            await stack.enter_async_context(_beside(container.http().run(), announcer.run()))
+            stack.callback(announcer.leave)
             if await _active(container, stopped):
-                await _first_of(stopped, asyncio.create_task(_be_active(container), name="active"))
+                active = asyncio.create_task(_be_active(container), name="active")
+                await _first_of(stopped, active, farewell=lambda: _drain(container))
     except* DeviceIdsChanged as errors:
         raise ConfigurationUnsuitable("; ".join(map(str, _leaves(errors)))) from errors
-    except* (LockLost, LockUnusable, JournalUnusable, DirectoryUnusable, NoRoom) as errors:
+    except* (LockLost, LockUnusable, JournalUnusable, DirectoryUnusable, NoRoom, ControlSocketUnusable) as errors:
         raise EnvironmentUnusable("; ".join(map(str, _leaves(errors)))) from errors
     reports.note("stopped", instance=process.instance)
 
@@ -106,6 +141,7 @@ async def _active(container: Container, stopped: "asyncio.Task[object]") -> bool
         active_pid=holder.pid if holder else None,
         active_instance=holder.instance if holder else None,
     )
+    container.health().enter(Phase.STANDBY)
     container.plugins()  # loaded and built, so that taking over is a matter of milliseconds
     await _first_of(stopped, asyncio.create_task(lock.wait(), name="lock"))
     return not stopped.done()
@@ -117,37 +153,107 @@ async def _be_active(container: Container) -> None:
         stack.push_async_callback(_close_storage, container)
         stack.push_async_callback(container.runtime().aclose)
         container.reports().note("active", instance=container.process().instance)
+        container.health().enter(Phase.RECOVERING)
         await container.recover()()
+        container.health().enter(Phase.SERVING)
+        loops = container.loops()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(container.plugins().run(), name="plugins")
-            tasks.create_task(container.reconciler().run(), name="reconciler")
+            tasks.create_task(container.control().run(), name="control API")
+            tasks.create_task(_turning(loops, "the reconciler", container.reconciler().run), name="reconciler")
             tasks.create_task(container.reconciler().follow(), name="hints of the runtime")
-            tasks.create_task(_beat(container.lock(), container.reports()), name="heartbeat")
+            look = partial(_look, container.check_health(), container.unknown_views())
+            tasks.create_task(_turning(loops, "the look at the node's health", look), name="health")
+            beat = partial(_beat, container.lock(), container.lock_worker(), container.reports())
+            tasks.create_task(_turning(loops, "the heartbeat", beat), name="heartbeat")
+
+
+async def _drain(container: Container) -> None:
+    """Withdraw every device before leaving, if that is wanted; whoever has one keeps it."""
+    if not container.settings().drain_on_exit:
+        return
+    container.state().draining = True
+    container.lists().publish()
+    try:
+        async with asyncio.timeout(_LAST_LISTS):
+            await container.plugins().flush()
+    except TimeoutError:
+        container.reports().warn("leaving although the kubelet has not taken every last device list")
+    else:
+        container.reports().note("drained: the kubelet was told that every device is unhealthy")
 
 
 async def _close_storage(container: Container) -> None:
-    worker, storage = container.worker(), container.storage()
-    if not await worker.aclose(_LAST_JOBS):
+    """Close everything as the last storage job, because to close a file can hang like any other use of it."""
+    worker = container.worker()
+    try:
+        await worker.run("closing journal and directories", container.storage().close, budget=_LAST_JOBS)
+    except OverBudget:
         container.reports().warn("storage hangs; it is left as it is")
-        return
-    storage.sockets.close()
-    storage.journal.close()
+    await worker.aclose(_LAST_MOMENT)
 
 
-async def _beat(lock: NodeLock, reports: Reports) -> None:
+@asynccontextmanager
+async def _beside(*runs: Coroutine[object, object, None]) -> AsyncIterator[None]:
+    """Run what is there for standby and active process alike."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(run) for run in runs]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+async def _turning(loops: Loops, name: str, run: Callable[[Turn], Awaitable[None]]) -> None:
+    """Run a loop that is watched over."""
+    with loops.loop(name) as turn:
+        await run(turn)
+
+
+async def _look(check: CheckHealth, unknown_views: Callable[[], None], turn: Turn) -> None:
+    """Look after the health of what we serve; that this goes wrong ends the daemon, and with it what it offers."""
+    while True:
+        turn(PATIENCE)
+        await asyncio.sleep(LOOK)
+        turn(PATIENCE)
+        await check()
+        unknown_views()
+
+
+async def _beat(lock: NodeLock, worker: Worker, reports: Reports, turn: Turn) -> None:
     """Show a standby that we live; a disk on which that cannot be written is no reason to stop serving."""
     while True:
+        turn(PATIENCE)
         try:
-            lock.beat()
-        except LockUnusable as error:
+            await worker.run("the heartbeat", lock.beat, budget=_SLOW_BEAT)
+        except (LockUnusable, OverBudget) as error:
             reports.warn("the heartbeat for a standby cannot be written", reason=str(error))
         await asyncio.sleep(BEAT)
 
 
-async def _first_of(stopped: "asyncio.Task[object]", task: "asyncio.Task[None]") -> None:
-    """Wait until told to stop or a task ends; then the task is over, and what it raised is raised."""
+async def _let_go(lock: NodeLock, worker: ThreadWorker) -> None:
+    """Release the lock if that can be done; if not, the end of the process does."""
+    if lock.held:
+        with suppress(OverBudget):
+            await worker.run("releasing the lock", lock.release, budget=_LAST_BEAT)
+    await worker.aclose(_LAST_MOMENT)
+
+
+async def _first_of(
+    stopped: "asyncio.Task[object]",
+    task: "asyncio.Task[None]",
+    *,
+    farewell: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Wait until told to stop or a task ends; then the task is over, and what it raised is raised.
+
+    What is to be done before a task is stopped is done first.
+    """
     try:
         await asyncio.wait((stopped, task), return_when=asyncio.FIRST_COMPLETED)
+        if farewell is not None and not task.done():
+            await farewell()
     finally:
         if not task.done():
             task.cancel()

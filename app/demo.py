@@ -18,7 +18,7 @@ import click
 
 from adapters.memory.node import ContainerKind, ContainerSpec, EmbeddedNode, Pod, PodSpec
 from adapters.memory.runtime import MemoryRuntime
-from app import daemon
+from app import daemon, demo_memif
 from app.container import Container, build
 from app.logs import configure
 from app.settings import (
@@ -93,8 +93,9 @@ async def _play(root: Path, *, serve: bool) -> bool:
         stage.line(f"everything lives in {root}; nothing else of this machine is touched")
         await _register(stage, node)
         pod = await _admit(stage, node)
-        await _look_up(stage, node, pod)
-        await _restart(stage, node, pod)
+        found = await _look_up(stage, node, pod)
+        async with _connect(stage, pod, found) as links:
+            await _restart(stage, node, pod, links)
         await _delete(stage, node, pod)
         if serve and stage.held:
             await _stay(stage, node)
@@ -173,7 +174,7 @@ async def _admit(stage: _Stage, node: _Node) -> Pod:
     return pod
 
 
-async def _look_up(stage: _Stage, node: _Node, pod: Pod) -> None:
+async def _look_up(stage: _Stage, node: _Node, pod: Pod) -> PodMemif:
     stage.scene("3. A dataplane agent asks what the pod was given")
     found = await node.container.look_up()(pod.namespace, pod.name)
     for each in found.containers:
@@ -181,10 +182,19 @@ async def _look_up(stage: _Stage, node: _Node, pod: Pod) -> None:
         stage.line(f"{each.name}: {each.allocation.host_socket}")
         stage.line(f"  devices {devices}; memif id {', '.join(map(str, range(1, len(each.allocation.devices) + 1)))}")
     stage.check(_agrees(found, pod), "the answer names every container, and its socket and secret")
+    return found
 
 
-async def _restart(stage: _Stage, node: _Node, pod: Pod) -> None:
-    stage.scene("4. The kubelet restarts")
+@contextlib.asynccontextmanager
+async def _connect(stage: _Stage, pod: Pod, found: PodMemif) -> AsyncIterator[demo_memif.Links]:
+    stage.scene("4. A dataplane listens, the pod connects")
+    (allocation,) = (each.allocation for each in found.containers if each.name == "dataplane")
+    async with demo_memif.linked(stage, allocation, pod.container("dataplane")) as links:
+        yield links
+
+
+async def _restart(stage: _Stage, node: _Node, pod: Pod, links: demo_memif.Links) -> None:
+    stage.scene("5. The kubelet restarts")
     before = _given(pod)
     await node.kubelet.restart_kubelet()
     await node.kubelet.wait_registered(RESOURCE)
@@ -193,10 +203,11 @@ async def _restart(stage: _Stage, node: _Node, pod: Pod) -> None:
     await node.kubelet.restart_container(pod, "probe")
     stage.check(pod.container("probe").running, "a container restarts without a new allocation")
     stage.check(_given(pod) == before, "paths and secrets are what they were")
+    stage.check(links.up, "the memif links stayed up all the while")
 
 
 async def _delete(stage: _Stage, node: _Node, pod: Pod) -> None:
-    stage.scene("5. The pod is deleted")
+    stage.scene("6. The pod is deleted")
     await node.kubelet.delete(pod)
     base = Path(node.settings.pools[0].host_dir)
     reconciler = node.container.reconciler()
@@ -216,11 +227,13 @@ async def _delete(stage: _Stage, node: _Node, pod: Pod) -> None:
 
 
 async def _stay(stage: _Stage, node: _Node) -> None:
-    stage.scene("The node stays up; end it with Ctrl-C")
-    stage.line(f"kubelet's plugin directory: {node.kubelet.plugin_dir}")
-    stage.line(f"--control-socket {node.settings.control.socket}")
     stop = asyncio.Event()
     daemon.stop_on_signals(stop)
+    stage.scene("The node stays up; end it with Ctrl-C")
+    pod = await node.kubelet.start(_SAMPLE)
+    stage.line(f"the pod runs again; ask with: status, pod {pod.namespace}/{pod.name}, allocations, watch ...")
+    stage.line(f"kubelet's plugin directory: {node.kubelet.plugin_dir}")
+    stage.line(f"--control-socket {node.settings.control.socket}")
     await stop.wait()
 
 

@@ -1,6 +1,7 @@
 """When to reconcile: at an interval, and at once when something suggests it."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -10,6 +11,13 @@ from domain.ports.runtime import ContainerRuntime, RuntimeUnavailable
 
 PAUSE: Final = 1.0
 """Seconds between two reconciles for hints of the runtime: a pod that starts or ends gives several at once."""
+
+LONGEST: Final = 120.0
+"""Seconds that a reconcile may take at most: every question in it has a deadline of its own, and where the runtime must
+be looked for, there are several."""
+
+LATEST: Final = 5.0
+"""Seconds by which a reconcile may begin too late."""
 
 RETRY: Final = 5.0
 """Seconds until the runtime's hints are asked for again."""
@@ -41,13 +49,19 @@ class Reconciler:
         """Have a reconcile run soon, once, however often this is called until then."""
         self._wanted.set()
 
-    async def run(self) -> None:
-        """Reconcile for ever, at first when somebody wants it: nothing slow may come before registering."""
+    async def run(self, turn: Callable[[float], None] = lambda _: None) -> None:
+        """Reconcile for ever, at first when somebody wants it: nothing slow may come before registering.
+
+        Args:
+            turn: told at each turn within how many seconds the next one comes.
+        """
         while True:
+            turn(self._interval + LATEST)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval):
                     await self._wanted.wait()
             self._wanted.clear()
+            turn(LONGEST)
             try:
                 await self.once()
             except Exception as error:  # noqa: BLE001 -- see the class's docstring

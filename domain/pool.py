@@ -124,9 +124,13 @@ class Pool:
         """Return the id of the device with this index."""
         return DeviceId(self.device_id.replace("{resource}", self.resource).replace("{index}", str(index)))
 
-    def devices(self) -> tuple[Device, ...]:
-        """Return the whole list in index order, as the kubelet wants it: every message replaces the one before."""
-        unhealthy = self.indexes.keys() if self.drained else frozenset(self.retired)
+    def devices(self, *, healthy: bool = True) -> tuple[Device, ...]:
+        """Return the whole list in index order, as the kubelet wants it: every message replaces the one before.
+
+        Args:
+            healthy: whether the pool can be served; if not, no device of it is healthy.
+        """
+        unhealthy = frozenset(self.retired) if healthy and not self.drained else self.indexes.keys()
         return tuple(
             Device(
                 id=name,

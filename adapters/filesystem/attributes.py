@@ -46,21 +46,25 @@ def settle(fd: int, wanted: Attributes, labels: Labels, path: str) -> tuple[str,
         DirectoryUnusable: the label cannot be set.
     """
     found = os.fstat(fd)
-    mode = stat.S_IMODE(found.st_mode)
-    changed = []
-    if found.st_uid != wanted.uid:
-        changed.append(f"owner {found.st_uid} -> {wanted.uid}")
-    if found.st_gid != wanted.gid:
-        changed.append(f"group {found.st_gid} -> {wanted.gid}")
-    if changed:
+    changed = differences(found, wanted)
+    if (found.st_uid, found.st_gid) != (wanted.uid, wanted.gid):
         os.fchown(fd, wanted.uid, wanted.gid)
-    if mode != wanted.mode:
-        changed.append(f"mode {mode:04o} -> {wanted.mode:04o}")
     if changed:
         # After the owner, because a change of owner may clear the set-id bits; and not by mkdir, because of the umask.
         os.fchmod(fd, wanted.mode)
     label = labels.settle(fd, wanted.label, path)
-    return (*changed, label) if label is not None else tuple(changed)
+    return (*changed, label) if label is not None else changed
+
+
+def differences(found: os.stat_result, wanted: Attributes) -> tuple[str, ...]:
+    """Return in what something differs from what is wanted, in words; the label is not looked at."""
+    mode = stat.S_IMODE(found.st_mode)
+    pairs = (
+        (f"owner {found.st_uid}", f"{wanted.uid}", found.st_uid == wanted.uid),
+        (f"group {found.st_gid}", f"{wanted.gid}", found.st_gid == wanted.gid),
+        (f"mode {mode:04o}", f"{wanted.mode:04o}", mode == wanted.mode),
+    )
+    return tuple(f"{before} -> {after}" for before, after, same in pairs if not same)
 
 
 def _gid(group: str | int | None) -> int:

@@ -12,7 +12,6 @@ from typing import Final
 from adapters.filesystem import names, tree
 from adapters.filesystem.base import Base
 from adapters.filesystem.errors import obstacle
-from domain.ports.sockets import Leftover
 
 _NOT_EMPTY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
@@ -41,6 +40,7 @@ class Pass:
 
     Attributes:
         stuck: the waiting names in which something stood in the way.
+        left: the waiting names of which something is left.
     """
 
     def __init__(
@@ -56,14 +56,23 @@ class Pass:
         self._more = False
         self._obstacle: str | None = None
         self.stuck: set[str] = set()
+        self.left: set[str] = set()
 
-    def __call__(self, waiting: Iterable[tuple[str, bool]]) -> Leftover:
-        """Remove entries of the base directory, each given by its name and whether it is a directory."""
+    def __call__(self, waiting: Iterable[tuple[str, bool]]) -> tuple[bool, str | None]:
+        """Remove entries of the base directory, each given by its name and whether it is a directory.
+
+        Returns:
+            Whether there is more to be removed in another pass, and what stood in the way first.
+        """
         for name, is_directory in waiting:
-            self._remove(self._base.fd, (name,), is_directory=is_directory)
+            self._try(name, is_directory=is_directory)
         while self._moved_up:
-            self._remove(self._base.fd, (self._moved_up.popleft(),), is_directory=True)
-        return Leftover(more=self._more, obstacle=self._obstacle)
+            self._try(self._moved_up.popleft(), is_directory=True)
+        return self._more, self._obstacle
+
+    def _try(self, name: str, *, is_directory: bool) -> None:
+        if not self._remove(self._base.fd, (name,), is_directory=is_directory):
+            self.left.add(name)
 
     def _may_go_on(self) -> bool:
         begun = self._left < self._limits.entries

@@ -80,6 +80,18 @@ class FileSystemSockets:
             finally:
                 os.close(fd)
 
+    def differences(self, directory: Directory) -> tuple[str, ...]:
+        """Say in what owner, group and mode are not as they must be, at the price of one look."""
+        base = self._base(directory.host_dir, create=False)
+        if base is None or not is_allocation_id(directory.id):
+            return ()
+        with in_our_words("cannot examine", directory.path):
+            try:
+                found = os.stat(directory.id, dir_fd=base.fd, follow_symlinks=False)
+            except FileNotFoundError:
+                return ()
+        return attributes.differences(found, attributes.of(directory)) if stat.S_ISDIR(found.st_mode) else ()
+
     def read(self, directory: Directory, name: str) -> str | None:
         """Return a small regular text file; ``None`` for anything else."""
         base = self._base(directory.host_dir, create=False)
@@ -112,7 +124,9 @@ class FileSystemSockets:
         except OSError as error:
             blocked = obstacle(directory.path, error)
         left = self._delete(base, directory.id)
-        return Leftover(more=left.more, obstacle=blocked or left.obstacle)
+        if blocked is None:
+            return left
+        return Leftover(more=left.more, obstacle=blocked, left=frozenset({directory.id}))
 
     def resume(self, host_dir: str) -> Leftover:
         """Go on with the deletion of everything that was renamed out of the way."""
@@ -221,9 +235,14 @@ class FileSystemSockets:
         # What was stuck last time comes last, so that it cannot use up the whole pass again.
         waiting.sort(key=lambda each: (each[0] in self._stuck, each[0]))
         one = Pass(base, self._limits, monotonic=self._monotonic, random=self._random)
-        left = one(waiting)
+        more, obstructed = one(waiting)
         self._stuck = (self._stuck - {name for name, _ in waiting}) | one.stuck
-        return left
+        owners = (names.gone_allocation(name) for name in one.left)
+        return Leftover(
+            more=more,
+            obstacle=obstructed,
+            left=frozenset(AllocationId(owner) for owner in owners if owner is not None),
+        )
 
 
 def _not_an_id(directory: Directory) -> str:

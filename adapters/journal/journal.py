@@ -50,10 +50,13 @@ class SqliteJournal:
         self._connection: sqlite3.Connection | None = None
         self._identity: _Identity = None
         self._companions: tuple[tuple[Path, _Identity], ...] = ()
+        self._failed = False
+        """Whether the last change could not be recorded."""
 
     def open(self) -> Recovered:
         """See the port.  May be called again at any time, and begins anew then."""
         self.close()
+        self._failed = False
         with self._translated():
             place.prepare(self._path)
             reason = None
@@ -92,6 +95,20 @@ class SqliteJournal:
         """See the port.  Pools that are not named stay as they were last used."""
         self._change(schema.USE, [encode.pool_row(each) for each in pools])
 
+    def check(self) -> None:
+        """See the port.  Costs a few looks at names; after a failure the file is also read and written to."""
+        with self._translated():
+            connection = self._ready()
+            place.check_writable(self._path)
+            if not self._failed:
+                return
+            try:
+                schema.probe(connection)
+            except BaseException:
+                self._disconnect()
+                raise
+            self._failed = False
+
     def close(self) -> None:
         """See the port."""
         self._identity = None
@@ -125,6 +142,7 @@ class SqliteJournal:
         """Run one statement for each row, as one transaction."""
         if not rows:
             return
+        self._failed = True
         with self._translated():
             connection = self._ready()
             try:
@@ -135,6 +153,7 @@ class SqliteJournal:
                 connection.execute("COMMIT")
                 if durable:
                     connection.execute("PRAGMA synchronous = NORMAL")
+                self._failed = False
             except BaseException:
                 # Closing rolls back.  Nothing that went wrong once is carried over to the next change.
                 self._disconnect()

@@ -5,6 +5,7 @@ gives its companions the mode of the database, so it is enough that the database
 it.
 """
 
+import errno
 import os
 import re
 import sqlite3
@@ -65,6 +66,16 @@ def prepare(path: Path) -> None:
             f"the journal {path} cannot be used: others may write to {directory}, where other things lie too; "
             "give the journal a directory of its own"
         )
+
+
+def check_writable(path: Path) -> None:
+    """Make sure that the file system of a journal is not read-only, without writing to it.
+
+    Raises:
+        OSError: it is, or it cannot be told.
+    """
+    if os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
 def mend(path: Path) -> None:

@@ -169,6 +169,18 @@ def inspect(connection: sqlite3.Connection) -> None:
         raise Flawed("it is damaged: SQLite's quick_check found an inconsistency")
 
 
+def probe(connection: sqlite3.Connection) -> None:
+    """Write a page of a journal anew as it is, down to the disk.
+
+    Raises:
+        sqlite3.Error: that cannot be done.
+    """
+    version = _number(connection, "PRAGMA user_version")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
     (value,) = connection.execute(pragma).fetchone()
     return int(value)

@@ -87,6 +87,10 @@ class MemoryJournal:
         self._begin("use")
         self.pools.update({each.resource: each for each in pools})
 
+    def check(self) -> None:
+        """See the port."""
+        self._begin("check")
+
     def close(self) -> None:
         """See the port."""
         self.asked.append("close")

@@ -80,6 +80,13 @@ class MemorySockets:
             return Ensured(inode=self._make(directory), made=True)
         return Ensured(inode=made.inode, mended=_mend(made, directory))
 
+    def differences(self, directory: Directory) -> tuple[str, ...]:
+        """Say in what group and mode are not as they must be; an owner there is none."""
+        self._ask("differences", directory.path)
+        base = self._bases.get(directory.host_dir)
+        made = base.present.get(directory.id) if base is not None else None
+        return () if made is None else _differences(made, directory.rules)
+
     def read(self, directory: Directory, name: str) -> str | None:
         """Return a file of a directory; ``None`` for anything else."""
         self._note("read", f"{directory.path}/{name}")
@@ -170,7 +177,8 @@ class MemorySockets:
             else:
                 left -= 1
         base.gone = kept
-        return Leftover(more=more, obstacle=obstacle)
+        waiting = frozenset(name for name, _ in kept if allocation in {None, name})
+        return Leftover(more=more, obstacle=obstacle, left=waiting)
 
     # -- levers: what others do to the disk --------------------------------------------------------------------
 
@@ -223,6 +231,10 @@ class MemorySockets:
         """Let a base directory have another path, as symbolic links in its parents do."""
         self._spellings.setdefault(host_dir, set()).add(spelling)
 
+    def chmod(self, directory: Directory, mode: int) -> None:
+        """Let somebody change the permission bits of a directory."""
+        self._existing(directory).mode = mode
+
     def exists(self, directory: Directory) -> bool:
         """Tell whether a directory is there, without asking through the port."""
         base = self._bases.get(directory.host_dir)
@@ -252,16 +264,20 @@ class MemorySockets:
         return waiting if present is None else [present, *waiting]
 
 
+def _differences(made: _Made, rules: DirectoryRules) -> tuple[str, ...]:
+    pairs = (
+        (f"group {made.group}", f"{rules.group}", made.group == rules.group),
+        (f"mode {made.mode:04o}", f"{rules.mode:04o}", made.mode == rules.mode),
+    )
+    return tuple(f"{before} -> {after}" for before, after, same in pairs if not same)
+
+
 def _mend(made: _Made, directory: Directory) -> tuple[str, ...]:
     """Make a directory as its rules say and return what was changed, in words."""
-    rules, changed = directory.rules, []
+    rules = directory.rules
+    changed = list(_differences(made, rules))
     label = None if rules.selinux_label in {"auto", "none"} else rules.selinux_label
-    if made.group != rules.group:
-        changed.append(f"group {made.group} -> {rules.group}")
-        made.group = rules.group
-    if made.mode != rules.mode:
-        changed.append(f"mode {made.mode:04o} -> {rules.mode:04o}")
-        made.mode = rules.mode
+    made.group, made.mode = rules.group, rules.mode
     if label is not None and made.label != label:
         changed.append(f"label {made.label or 'none'} -> {label}")
         made.label = label

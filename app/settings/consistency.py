@@ -171,7 +171,10 @@ def _places_differ(kubelet: KubeletSettings, control: ControlSettings, state: st
 
 
 def _outside_the_plugin_directory(kubelet: KubeletSettings, control: ControlSettings, state: str) -> Iterator[Fault]:
-    for key, path in ((("state",), state), (("control", "socket"), control.socket)):
+    places = [(("state",), state), (("control", "socket"), control.socket)]
+    if control.agent_socket is not None:
+        places.append((("control", "agent_socket"), control.agent_socket))
+    for key, path in places:
         if _directory(_folded(path)) == _folded(kubelet.plugin_dir):
             yield Fault(
                 key=key,

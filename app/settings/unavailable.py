@@ -13,9 +13,6 @@ from app.settings.faults import Fault, KeyPath, shown
 
 NOT_YET: Final[dict[tuple[str, ...], object]] = {
     ("pools", "*", "device_info_dir"): None,
-    ("control", "agent_socket"): None,
-    ("control", "agent_group"): None,
-    ("drain_on_exit",): False,
 }
 """The one value that each of them may have."""
 

@@ -38,10 +38,14 @@ class Adopt:
         if isinstance(view, CheckpointView):
             now, pools = self._clock.now(), self._state.known_pools
             found = (adoption(entry, pools, now=now) for entry in view.entries)
-            await self((each for each in found if each is not None), budget=budget)
+            await self(
+                (each for each in found if each is not None),
+                reason="the kubelet's checkpoint names it",
+                budget=budget,
+            )
         return view
 
-    async def __call__(self, adoptions: Iterable[Adoption], *, budget: float | None = None) -> None:
+    async def __call__(self, adoptions: Iterable[Adoption], *, reason: str, budget: float | None = None) -> None:
         """Take over those that the ledger does not know, of any standing.
 
         Raises:
@@ -59,8 +63,9 @@ class Adopt:
         self._state.ledger = self._state.ledger.made(inodes)
         for each in allocations:
             self._reports.note(
-                "adopted from the kubelet's checkpoint",
+                "adopted",
                 allocation=each.id,
+                reason=reason,
                 resource=each.resource,
                 devices=list(each.devices),
                 uid=each.owner.uid,

@@ -4,7 +4,8 @@ The kubelet waits in its admission loop meanwhile, and no other pod of the node 
 runtime, the kubelet or the network anything, and a budget bounds the rest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from app.use_cases.state import State
@@ -16,6 +17,7 @@ from domain.identity import AllocationId
 from domain.pool import Pool
 from domain.ports.clock import Clock
 from domain.ports.entropy import Entropy
+from domain.ports.measures import Measures
 from domain.ports.reports import Reports
 from domain.ports.worker import Worker
 
@@ -27,7 +29,15 @@ class Allocate:
     """Grants the container requests of one call, all or none."""
 
     def __init__(
-        self, *, state: State, storage: Storage, worker: Worker, entropy: Entropy, clock: Clock, reports: Reports
+        self,
+        *,
+        state: State,
+        storage: Storage,
+        worker: Worker,
+        entropy: Entropy,
+        clock: Clock,
+        reports: Reports,
+        measures: Measures,
     ) -> None:
         self._state = state
         self._storage = storage
@@ -35,6 +45,7 @@ class Allocate:
         self._entropy = entropy
         self._clock = clock
         self._reports = reports
+        self._measures = measures
 
     async def __call__(self, pool: Pool, requests: Sequence[Sequence[str]]) -> tuple[Answer, ...]:
         """Return one answer for each request, in their order.
@@ -44,7 +55,7 @@ class Allocate:
             NoRoom, DirectoryUnusable, JournalUnusable: storage; nothing is left.
             OverBudget: storage is slow; whatever it still does is undone.
         """
-        with self._state.allocating():
+        with self._measured(pool), self._state.allocating():
             granted = self._decide(pool, requests)
             inodes = await self._worker.run(
                 "storing an allocation",
@@ -57,6 +68,16 @@ class Allocate:
         for each in granted.allocations:
             self._reports.note("allocated", allocation=each.id, resource=each.resource, devices=list(each.devices))
         return granted.answers
+
+    @contextmanager
+    def _measured(self, pool: Pool) -> Iterator[None]:
+        """Count a call, however it ends, and how long it took."""
+        began, ok = self._clock.monotonic(), False
+        try:
+            yield
+            ok = True
+        finally:
+            self._measures.allocated(pool.resource, ok=ok, seconds=self._clock.monotonic() - began)
 
     def _decide(self, pool: Pool, requests: Sequence[Sequence[str]]) -> Grant:
         draws = [

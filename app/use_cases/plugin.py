@@ -34,8 +34,8 @@ class PoolPlugin:
         return self._state.pools[self._resource]
 
     def devices(self) -> tuple[Device, ...]:
-        """Return the whole device list: always the same ids."""
-        return self._pool.devices()
+        """Return the whole device list: always the same ids; only their health changes."""
+        return self._pool.devices(healthy=self._state.healthy(self._resource))
 
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Answer, ...]:
         """Grant container requests, all or none."""

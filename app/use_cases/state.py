@@ -6,6 +6,8 @@ from typing import Final
 
 from domain.events import EventLog, changes
 from domain.evidence import CheckpointView, RuntimeView, Unknown
+from domain.figures import Source
+from domain.health import Pulse
 from domain.ledger import Ledger
 from domain.overview import Configuration, LastReconcile
 from domain.pool import Pool
@@ -31,6 +33,8 @@ class State:
         first_seen: monotonic time at which a directory that the ledger does not know was first seen, by path.
         active_since: monotonic time at which this process became the active one.
         events: what watchers are told.
+        health: of each pool, as far as it was ever looked at.
+        draining: no device is to be handed out any more, because the process is about to leave.
     """
 
     def __init__(self, *, pools: Sequence[Pool], clock: Clock) -> None:
@@ -43,12 +47,15 @@ class State:
         self._runtime: RuntimeView | Unknown = Unknown("not read yet")
         self._checkpoint: CheckpointView | Unknown = Unknown("not read yet")
         self.runtime_since = self.checkpoint_since = clock.now()
+        self._turned = dict.fromkeys(Source, clock.monotonic())
         self.evidence = Evidence(runtime=self._runtime, checkpoint=self._checkpoint)
         self.identity: RuntimeIdentity | None = None
         self.reconciled: LastReconcile | None = None
         self.configuration = Configuration(loaded=clock.now())
         self.first_seen: dict[str, float] = {}
         self.active_since = clock.monotonic()
+        self.health: dict[ResourceName, Pulse] = {}
+        self.draining = False
         self._in_flight = 0
         self._answered: float | None = None
         self._listed: float | None = None
@@ -77,6 +84,7 @@ class State:
     def runtime(self, view: RuntimeView | Unknown) -> None:
         if isinstance(view, Unknown) is not isinstance(self._runtime, Unknown):
             self.runtime_since = self._clock.now()
+            self._turned[Source.RUNTIME] = self._clock.monotonic()
         self._runtime = view
 
     @property
@@ -88,7 +96,17 @@ class State:
     def checkpoint(self, view: CheckpointView | Unknown) -> None:
         if isinstance(view, Unknown) is not isinstance(self._checkpoint, Unknown):
             self.checkpoint_since = self._clock.now()
+            self._turned[Source.CHECKPOINT] = self._clock.monotonic()
         self._checkpoint = view
+
+    def unknown_for(self, source: Source) -> float:
+        """Return the seconds for which a view has been unknown, 0 while it is known.
+
+        What a standby does not know is nothing to count, so it begins when the process became active.
+        """
+        if not isinstance(self._runtime if source is Source.RUNTIME else self._checkpoint, Unknown):
+            return 0.0
+        return self._clock.monotonic() - max(self._turned[source], self.active_since)
 
     @contextmanager
     def watched(self, wake: Callable[[], None]) -> Iterator[None]:
@@ -104,6 +122,10 @@ class State:
         """Every pool that may have given an answer: as configured first, then as they were before."""
         return (*self.pools.values(), *(pool for pool in self.earlier if pool not in self.pools.values()))
 
+    def healthy(self, resource: ResourceName) -> bool:
+        """Whether devices of a pool may be handed out now, as far as the node goes; see :class:`domain.pool.Pool`."""
+        return not self.draining and self.health.get(resource, Pulse()).healthy
+
     @contextmanager
     def allocating(self) -> Iterator[None]:
         """Count an Allocate as in flight."""
@@ -113,11 +135,6 @@ class State:
         finally:
             self._in_flight -= 1
             self._answered = self._clock.monotonic()
-
-    @property
-    def in_flight(self) -> bool:
-        """Whether an Allocate waits for its answer."""
-        return self._in_flight > 0
 
     def allocated_since(self, moment: float) -> bool:
         """Whether an Allocate is in flight or was answered after a monotonic time."""

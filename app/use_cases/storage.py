@@ -3,8 +3,10 @@
 Each method is one job or part of one.  What it takes are values; the ledger stays with the event loop.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from domain.allocation import Allocation, Directory
 from domain.errors import MemifError
@@ -16,6 +18,12 @@ from domain.ports.checkpoint import Checkpoint
 from domain.ports.journal import Journal, JournalUnusable
 from domain.ports.reports import Reports
 from domain.ports.sockets import DirectoryUnusable, Ensured, Leftover, NoRoom, SocketDirectories
+
+SEVERAL: Final = 3
+"""The pass from which on it is reported that a removal is not done: what a tenant left may well need two."""
+
+_SHOWN: Final = 20
+"""Foreign names that get into one report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +45,8 @@ class Storage:
         self.checkpoint = checkpoint
         self._reports = reports
         self._strangers: dict[str, frozenset[str]] = {}
+        self._passes: dict[str, Counter[AllocationId]] = {}
+        self._odd: frozenset[AllocationId] = frozenset()
 
     def keep(self, allocations: Sequence[Allocation]) -> dict[AllocationId, int]:
         """Store new allocations, all or none, and return the inodes of their directories.
@@ -74,8 +84,12 @@ class Storage:
     def clear(self, directory: Directory) -> Leftover:
         """Remove a directory as far as one pass goes."""
         leftover = self.sockets.remove(directory)
-        if leftover.obstacle is not None:
-            self._reports.warn("a directory cannot be removed completely", reason=leftover.obstacle)
+        passes = self._passes.setdefault(directory.host_dir, Counter())
+        if directory.id in leftover.left:
+            passes[directory.id] += 1
+        else:
+            del passes[directory.id]
+        self._tell_of_leftover(directory.host_dir, leftover)
         return leftover
 
     def ensure(self, allocations: Iterable[Allocation]) -> tuple[dict[AllocationId, int], tuple[Trouble, ...]]:
@@ -112,26 +126,74 @@ class Storage:
             self._tell_of_strangers(view)
         return tuple(views)
 
-    def resume(self, host_dirs: Iterable[str]) -> None:
-        """Go on deleting what earlier passes or processes left."""
+    def resume(self, host_dirs: Iterable[str]) -> frozenset[AllocationId]:
+        """Go on deleting what earlier passes or processes left; return whose directories something is still left of."""
+        left: frozenset[AllocationId] = frozenset()
         for host_dir in host_dirs:
             leftover = self.sockets.resume(host_dir)
-            if leftover.obstacle is not None:
-                self._reports.warn("a removed directory cannot be deleted completely", reason=leftover.obstacle)
+            before = self._passes.get(host_dir, Counter())
+            self._passes[host_dir] = Counter({name: before[name] + 1 for name in leftover.left})
+            self._tell_of_leftover(host_dir, leftover)
+            left |= leftover.left
+        return left
+
+    def compare(self, allocations: Iterable[Allocation]) -> None:
+        """Report each directory whose owner, group or mode is not as it must be, once, until it was mended or is gone.
+
+        It is mended when a container is about to start in it, and when the daemon starts: whoever changed it, most
+        likely its tenant, works with it as it is.
+        """
+        odd = {each.id: changed for each in allocations if (changed := self._differences(each.directory))}
+        for name in sorted(odd.keys() - self._odd):
+            self._reports.warn(
+                "a directory is not as it must be any more and is left so until a container starts with it",
+                allocation=name,
+                differences=list(odd[name]),
+            )
+        self._odd = frozenset(odd)
+
+    def close(self) -> None:
+        """Close journal and directories."""
+        self.sockets.close()
+        self.journal.close()
 
     def read_checkpoint(self) -> CheckpointView | Unknown:
         """Return what the kubelet can still mount."""
         return self.checkpoint.read()
 
+    def _differences(self, directory: Directory) -> tuple[str, ...]:
+        try:
+            return self.sockets.differences(directory)
+        except (DirectoryUnusable, NoRoom) as error:
+            self._reports.warn("a directory cannot be examined", reason=str(error))
+            return ()
+
+    def _tell_of_leftover(self, host_dir: str, leftover: Leftover) -> None:
+        """Report what stands in the way of a removal, and what takes long; it is gone on with in any case.
+
+        The same trouble has the same words at each pass, which the log holds back.
+        """
+        if leftover.obstacle is not None:
+            self._reports.warn("a directory cannot be removed completely", reason=leftover.obstacle)
+        if leftover.more:
+            passes = self._passes[host_dir]
+            for name in sorted(each for each in leftover.left if passes[each] >= SEVERAL):
+                self._reports.warn(
+                    "a removed directory is not deleted completely yet, after several passes",
+                    host_dir=host_dir,
+                    allocation=name,
+                )
+
     def _tell_of_strangers(self, view: DirectoryView) -> None:
         """Report each thing that is no allocation's directory once; it is never touched."""
         new = view.strangers - self._strangers.get(view.host_dir, frozenset())
         self._strangers[view.host_dir] = view.strangers
+        more = len(new) - _SHOWN
         if new:
             self._reports.warn(
                 "something that is no allocation's directory lies in a base directory and is left alone",
                 host_dir=view.host_dir,
-                names=sorted(new),
+                names=[*sorted(new)[:_SHOWN], *((f"and {more} more",) if more > 0 else ())],
             )
 
     def _tell(self, allocation: Allocation, ensured: Ensured) -> None:

@@ -38,6 +38,8 @@ class Journal(Protocol):
     * A change is one transaction; after it returned, a crash of the process loses nothing of it.
     * It need not survive a power loss, because the kubelet's own file is the durable record and is adopted from;
       except a ``durable`` addition, which is on disk before the call returns.
+    * It can tell whether it would record a change now, without writing to the disk as long as the last change was
+      recorded.
     * A file that is damaged, foreign or of a newer major version is set aside, never a reason not to start.
     """
 
@@ -71,6 +73,14 @@ class Journal(Protocol):
 
     def use(self, pools: Iterable[Pool]) -> None:
         """Record pools as they are used now."""
+        ...
+
+    def check(self) -> None:
+        """Make sure that a change could be recorded now.
+
+        Raises:
+            JournalUnusable: it could not; the message says what to do.
+        """
         ...
 
     def close(self) -> None:

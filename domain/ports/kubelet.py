@@ -1,6 +1,6 @@
 """What is asked of the kubelet itself."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,8 @@ class Registration:
         watched: it has its device-list stream open and takes us for the provider.
         endpoint: base name of the current socket.
         registrations: how often the kubelet accepted us since the process started.
+        failures: how often it did not.
+        streams: device-list streams that it has open on the current socket.
         reason: why not, in the kubelet's words where there are any.
     """
 
@@ -34,7 +36,27 @@ class Registration:
     watched: bool = False
     endpoint: str | None = None
     registrations: int = 0
+    failures: int = 0
+    streams: int = 0
     reason: str | None = None
+
+
+class Registrations(Protocol):
+    """How all pools stand with the kubelet, as it is known without asking anybody."""
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no pool registers at all, ``None`` if nothing stands in the way."""
+        ...
+
+    @property
+    def kubelet_restarts(self) -> int:
+        """How often the kubelet started anew while we watched."""
+        ...
+
+    def registrations(self) -> Mapping[ResourceName, Registration]:
+        """Return how each pool stands; none before they are served."""
+        ...
 
 
 class PodResources(Protocol):

@@ -6,6 +6,7 @@ from typing import Protocol
 from domain.allocation import Directory
 from domain.errors import MemifError
 from domain.evidence import DirectoryView
+from domain.identity import AllocationId
 
 
 class DirectoryUnusable(MemifError):
@@ -38,10 +39,12 @@ class Leftover:
     Attributes:
         more: entries are left only because the pass was long enough; go on at the next opportunity.
         obstacle: what could not be removed and why, ``None`` if nothing stood in the way.
+        left: whose directories something is left of, as far as that could be seen.
     """
 
     more: bool = False
     obstacle: str | None = None
+    left: frozenset[AllocationId] = frozenset()
 
     @property
     def done(self) -> bool:
@@ -88,6 +91,17 @@ class SocketDirectories(Protocol):
         Raises:
             NoRoom: it is missing and cannot be made for lack of space or inodes.
             DirectoryUnusable: anything else that stands in the way.
+        """
+        ...
+
+    def differences(self, directory: Directory) -> tuple[str, ...]:
+        """Say in what owner, group and mode of a directory are not as its rules say, and change nothing.
+
+        What is missing, or is no directory, has none.  Label and files are not looked at: this is asked for every
+        directory again and again, and must cost next to nothing.
+
+        Raises:
+            DirectoryUnusable: it cannot be told now.
         """
         ...
 

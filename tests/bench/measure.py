@@ -26,6 +26,7 @@ def daemon(place: Path, *, inotify: bool = True) -> Iterator[subprocess.Popen[by
                     "pod_resources": f"{place}/pod-resources/kubelet.sock",
                 },
                 "state": f"{place}/state/state.db",
+                "control": {"socket": f"{place}/control.sock"},
                 "http": {"listen": None},
             }
         )

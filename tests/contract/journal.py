@@ -257,6 +257,35 @@ class JournalContract:
 
         assert stage.journal.open() == Recovered()
 
+    def test_an_open_journal_says_that_it_would_record(self, stage: Stage) -> None:
+        stage.journal.open()
+        stage.journal.check()
+        stage.journal.add([numbered(1)])
+        stage.journal.check()
+
+        assert stage.journal.open() == Recovered(allocations=((numbered(1), Standing.LIVE),))
+
+    def test_one_that_cannot_record_says_so_after_the_change_that_failed_and_until_it_can(self, stage: Stage) -> None:
+        stage.journal.open()
+        stage.obstruct()
+        with pytest.raises(JournalUnusable):
+            stage.journal.add([numbered(1)])
+        for _ in range(2):
+            with pytest.raises(JournalUnusable):
+                stage.journal.check()
+        stage.clear()
+        stage.journal.check()
+
+        assert stage.journal.open() == Recovered()
+
+    def test_one_that_is_not_open_would_record_nothing(self, stage: Stage) -> None:
+        with pytest.raises(JournalUnusable):
+            stage.journal.check()
+        stage.journal.open()
+        stage.journal.close()
+        with pytest.raises(JournalUnusable):
+            stage.journal.check()
+
     def test_closing_twice_is_fine(self, stage: Stage) -> None:
         stage.journal.close()
         stage.journal.open()

@@ -193,6 +193,34 @@ class SocketsContract:
         stage.sockets.make(directory)
         assert stage.sockets.read(directory, "secret") is None
 
+    # differences ---------------------------------------------------------------------------------------------
+
+    def test_what_is_as_it_must_be_differs_in_nothing(self, stage: Stage) -> None:
+        stage.sockets.make(self.directory(stage))
+
+        assert stage.sockets.differences(self.directory(stage)) == ()
+
+    def test_differences_are_told_and_nothing_is_mended(self, stage: Stage) -> None:
+        directory = self.directory(stage, ONE, SECRET)
+        stage.runtime_makes(directory)
+        for _ in range(2):
+            assert stage.sockets.differences(directory) == ("mode 0755 -> 2770",)
+
+        assert stage.mode(directory) == 0o755
+
+    @pytest.mark.parametrize("opened", [True, False])
+    def test_what_is_not_there_differs_in_nothing_and_is_not_made(self, stage: Stage, *, opened: bool) -> None:
+        if opened:
+            stage.sockets.open(stage.host_dir)
+
+        assert stage.sockets.differences(self.directory(stage)) == ()
+        assert not stage.exists(self.directory(stage))
+
+    def test_a_stranger_in_its_place_is_no_directory_that_could_differ(self, stage: Stage) -> None:
+        stage.add_stranger(ONE)
+
+        assert stage.sockets.differences(self.directory(stage)) == ()
+
     # remove --------------------------------------------------------------------------------------------------
 
     def test_a_removed_directory_is_gone_with_what_was_in_it(self, stage: Stage) -> None:
@@ -227,7 +255,7 @@ class SocketsContract:
 
         first = stage.sockets.remove(directory)
 
-        assert first == Leftover(more=True)
+        assert first == Leftover(more=True, left=frozenset({ONE}))
         assert not stage.exists(directory)
         assert stage.sockets.look(stage.host_dir).inodes == {}
         assert stage.waiting() == 1
@@ -247,6 +275,18 @@ class SocketsContract:
 
         assert stage.waiting() == 0
 
+    def test_resume_says_of_whom_something_is_left(self, stage: Stage) -> None:
+        for name, entries in ((ONE, 5 * ENTRIES_A_PASS), (TWO, 2)):
+            stage.sockets.make(self.directory(stage, name))
+            stage.litter(self.directory(stage, name), entries)
+        stage.sockets.remove(self.directory(stage, TWO))
+        stage.sockets.remove(self.directory(stage, ONE))
+
+        assert stage.sockets.resume(stage.host_dir).left == {ONE}
+        while stage.sockets.resume(stage.host_dir).left:
+            assert stage.waiting() == 1
+        assert stage.waiting() == 0
+
     def test_resume_without_anything_to_do_is_done(self, stage: Stage) -> None:
         assert stage.sockets.resume(stage.host_dir) == Leftover()
         stage.sockets.make(self.directory(stage))
@@ -262,6 +302,7 @@ class SocketsContract:
 
         assert left.obstacle
         assert not left.more
+        assert left.left == {ONE}
         assert not stage.exists(directory)
         assert stage.waiting() == 1
         stage.clear(directory)

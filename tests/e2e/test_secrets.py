@@ -86,7 +86,7 @@ async def test_through_a_nodes_whole_life_at_level_debug(stand: Stand, log_forma
     handed.in_journal(tuple(allocation for allocation, _ in stand.journal().allocations))
     damage(stand.state_dir / "state.db")
     second = await stand.run("--log-level", "debug", log_format=log_format)
-    await soon(lambda: any("adopted from the kubelet's checkpoint" in line for line in second.stderr))
+    await soon(lambda: any("the kubelet's checkpoint names it" in line for line in second.stderr))
     await second.stop()
     handed.in_journal(tuple(allocation for allocation, _ in stand.journal().allocations))
 

@@ -222,7 +222,7 @@ async def test_a_damaged_journal_is_set_aside_and_everything_adopted_from_the_ku
 
     (line,) = [line for line in daemon.warnings if line["event"].startswith("the journal could not be used")]
     assert ".bad" in line["reason"]
-    assert daemon.said("adopted from the kubelet's checkpoint", allocation=name, uid=one.uid, container="a")
+    assert daemon.said("adopted", allocation=name, uid=one.uid, container="a")
     assert (one.container("a").running, dict(one.container("a").env)) == (True, given)
     assert stand.directories == before
 

@@ -129,3 +129,24 @@ async def test_told_to_stop_while_it_starts_it_stops(stand: Stand) -> None:
     assert await daemon.stop() == 0
     await soon(lambda: stand.sockets == set())
     assert is_free(stand.state_dir / "lock")
+
+
+async def test_drained_if_it_is_configured_so_and_with_a_call_in_flight(stand: Stand) -> None:
+    """Every device was unhealthy in the last list, and what could be answered in time was."""
+    stand.configuration["drain_on_exit"] = True
+    daemon = await stand.registered()
+    await stand.node.start(pod("one", app("a", 1, RESOURCE)))
+    before = stand.directories
+    async with plugin(stand.node.plugin_dir / await daemon.registered()) as client:
+        with busy(stand.state_dir / "state.db") as other:
+            call = asyncio.ensure_future(client.Allocate(asking([dev(1)])))
+            await asyncio.sleep(0.2)  # as above
+            daemon.process.send_signal(signal.SIGTERM)
+            await stand.node.until(lambda: stand.node.streams(RESOURCE) == 0)
+            other.execute("ROLLBACK")
+        name = granted_name(await call)
+
+    assert await daemon.ended() == 0
+    assert {each.health for each in stand.node.kubelet.devices.known[RESOURCE].values()} == {"Unhealthy"}
+    assert_nothing_is_held(stand, daemon)
+    assert stand.recorded == stand.directories == before | {name}

@@ -10,7 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from app.cli import _OPTIONS, ExitCode, Given, configured, main
+from app.cli import ExitCode, main
+from app.cli.configuration import _OPTIONS, Given, configured
 from app.settings import LogFormat, LogLevel, RuntimeKind, load
 from app.settings.layers import FLAGS
 

@@ -74,7 +74,7 @@ class TestArchitecture:
             ("app/use_cases/planted.py", "from time import monotonic", "core"),
             ("app/use_cases/planted.py", "import structlog", "core"),
             ("app/daemon.py", "import dependency_injector", "injector"),
-            ("app/cli.py", "from dependency_injector import providers", "injector"),
+            ("app/cli/process.py", "from dependency_injector import providers", "injector"),
             ("adapters/journal/planted.py", "from dependency_injector import wiring", "injector"),
             ("app/daemon.py", "import adapters._pb.kubelet", "generated"),
             ("adapters/journal/planted.py", "import adapters._pb.kubelet", "generated"),

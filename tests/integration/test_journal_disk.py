@@ -202,6 +202,63 @@ class TestAReadOnlyDisk:
         assert journal.open().allocations[-1] == (numbered(refused), Standing.LIVE)
 
 
+class TestBeingChecked:
+    def test_a_full_disk_is_told_after_the_change_that_failed_and_until_there_is_space(
+        self, disk: Disk, journal: SqliteJournal
+    ) -> None:
+        journal.open()
+        disk.fill()
+        until_full(journal)
+        for _ in range(3):
+            with pytest.raises(JournalUnusable, match="no space or inode is left on its file system"):
+                journal.check()
+        disk.empty()
+        journal.check()
+
+        journal.add([FULL])
+
+    def test_nothing_is_written_as_long_as_the_last_change_was_recorded(
+        self, disk: Disk, journal: SqliteJournal
+    ) -> None:
+        """A disk is full often enough for reasons that pass before anybody asks for a device."""
+        journal.open()
+        journal.add([FULL])
+        files = [disk.path / "state" / name for name in ("state.db", "state.db-wal")]
+        before = [(each.stat().st_size, each.stat().st_mtime_ns) for each in files]
+        disk.fill()
+        for _ in range(3):
+            journal.check()
+
+        assert [(each.stat().st_size, each.stat().st_mtime_ns) for each in files] == before
+
+    def test_a_read_only_disk_is_told_until_it_is_writable(self, disk: Disk, journal: SqliteJournal) -> None:
+        """The file must not be open while it is remounted, as above."""
+        journal.open()
+        disk.fill()
+        until_full(journal)
+        disk.empty()
+        disk.make_read_only()
+        for _ in range(2):
+            with pytest.raises(JournalUnusable, match=r"it is read-only; .*remount,rw"):
+                journal.check()
+        disk.make_writable()
+
+        journal.check()
+
+    def test_one_that_turns_read_only_under_an_open_file_is_told_without_a_write(
+        self, disk: Disk, journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        journal.open()
+        found = list(os.statvfs(disk.path))
+        found[8] |= os.ST_RDONLY  # f_flag
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "statvfs", lambda _: os.statvfs_result(found))
+            with pytest.raises(JournalUnusable, match=r"it is read-only; .*remount,rw"):
+                journal.check()
+
+        journal.check()
+
+
 WITHOUT_SYNC = """
 import ctypes, struct, sys
 from adapters.journal.journal import SqliteJournal

@@ -147,3 +147,65 @@ def test_no_descriptor_is_left_over(journal: SqliteJournal, path: Path) -> None:
         journal.close()
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_being_checked_one_that_was_removed_is_told_at_once(journal: SqliteJournal, path: Path, *, back: bool) -> None:
+    """No change has to fail first.  The same file in its place again is as good as ever."""
+    journal.open()
+    path.rename(path.with_name("away"))
+    for _ in range(2):
+        with pytest.raises(JournalUnusable, match=r"state\.db cannot be used: it was removed while in use"):
+            journal.check()
+    if back:
+        path.with_name("away").rename(path)
+    else:
+        journal.open()
+
+    journal.check()
+
+
+def test_being_checked_one_that_was_replaced_is_told_at_once(
+    journal: SqliteJournal, path: Path, clock: ManualClock
+) -> None:
+    filled(SqliteJournal(path.with_name("other.db"), clock))
+    journal.open()
+    path.with_name("other.db").rename(path)
+
+    with pytest.raises(JournalUnusable, match="replaced by another file"):
+        journal.check()
+
+
+def test_being_checked_one_that_is_locked_is_told_after_a_change_that_failed(
+    journal: SqliteJournal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adapters.journal.journal._PATIENCE", 0.01)
+    journal.open()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        journal.check()
+        with pytest.raises(JournalUnusable, match="another process keeps it locked"):
+            journal.add([numbered(1)])
+        with pytest.raises(JournalUnusable, match="another process keeps it locked"):
+            journal.check()
+
+    journal.check()
+
+
+def test_being_checked_one_that_was_damaged_is_told_after_a_change_that_failed(
+    journal: SqliteJournal, path: Path
+) -> None:
+    filled(journal)
+    journal.open()
+    with path.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xa5" * (path.stat().st_size - 100))
+    path.with_name("state.db-shm").unlink()
+    with pytest.raises(JournalUnusable):
+        journal.add([numbered(2)])
+    for _ in range(2):
+        with pytest.raises(JournalUnusable, match="restart the daemon, which"):
+            journal.check()
+
+    assert journal.open().set_aside is not None
+    journal.check()

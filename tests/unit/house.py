@@ -7,6 +7,7 @@ from adapters.memory.clock import ManualClock
 from adapters.memory.entropy import SeededEntropy
 from adapters.memory.journal import MemoryJournal
 from adapters.memory.kubelet import MemoryCheckpoint, MemoryDeviceLists, MemoryPodResources
+from adapters.memory.measures import MemoryMeasures
 from adapters.memory.runtime import MemoryRuntime
 from adapters.memory.sockets import MemorySockets
 from adapters.memory.worker import InlineWorker
@@ -134,7 +135,7 @@ class House:
         self.on_publish: Callable[[], None] | None = None
         self.kubelet = MemoryPodResources(on_list=self._listed)
         self.lists = MemoryDeviceLists(on_publish=self._published)
-        self.worker, self.heard = InlineWorker(), Heard()
+        self.worker, self.heard, self.measures = InlineWorker(), Heard(), MemoryMeasures()
         settings = Settings(
             pools=() if empty else pools or (PoolSettings(),),
             runtime=RuntimeSettings(kind=RuntimeKind.MEMORY),
@@ -145,6 +146,7 @@ class House:
             (self.container.clock, self.clock),
             (self.container.entropy, self.entropy),
             (self.container.reports, self.heard),
+            (self.container.measures, self.measures),
             (self.container.worker, self.worker),
             (self.container.journal, self.journal),
             (self.container.sockets, self.sockets),

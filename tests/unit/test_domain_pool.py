@@ -102,6 +102,13 @@ class TestDevices:
 
         assert list(pool.indexes.values()) == [0, 1, 2, 3]
 
+    def test_a_pool_that_cannot_be_served_lists_the_same_ids_as_unhealthy(self) -> None:
+        pool = a_pool(capacity=2, retired=(DeviceId("contivpp.io/memif/2"),), numa_node=1)
+
+        assert [device.id for device in pool.devices(healthy=False)] == [device.id for device in pool.devices()]
+        assert {device.health for device in pool.devices(healthy=False)} == {Health.UNHEALTHY}
+        assert {device.numa_node for device in pool.devices(healthy=False)} == {1}
+
     def test_a_drained_pool_lists_everything_as_unhealthy(self) -> None:
         pool = a_pool(capacity=2, retired=values.device_ids(7), drained=True)
 

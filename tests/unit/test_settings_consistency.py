@@ -231,9 +231,11 @@ def test_what_must_last_is_not_in_the_directory_that_the_kubelet_empties(
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     """Also those that only show when the others are out of the way."""
     content = {
-        "pools": [ONE | {"capacity": 0}, TWO | {"container_dir": "/run/vpp", "capacty": 1}],
+        "pools": [
+            ONE | {"capacity": 0, "device_info_dir": "/var/run/devinfo"},
+            TWO | {"container_dir": "/run/vpp", "capacty": 1},
+        ],
         "log": {"level": "loud"},
-        "drain_on_exit": True,
     }
 
     faults = refused(written(tmp_path, content), environ={"MEMIF_DP_NOTHING": "1"}, flags={"--state": ""})
@@ -242,8 +244,8 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
         "pools.0.capacity",
         "pools.1.container_dir",
         "pools.1.capacty",
+        "pools.0.device_info_dir",
         "log.level",
-        "drain_on_exit",
         "nothing",
         "state",
     }

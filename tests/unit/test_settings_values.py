@@ -234,9 +234,6 @@ def test_an_address_is_split_into_host_and_port(
     "keys,key",
     [
         (pool(device_info_dir="/var/run/devinfo"), "pools.0.device_info_dir"),
-        ({"drain_on_exit": True}, "drain_on_exit"),
-        ({"control": {"agent_socket": "/run/agent.sock"}}, "control.agent_socket"),
-        ({"control": {"agent_group": "vpp"}}, "control.agent_group"),
     ],
 )
 def test_what_this_version_cannot_do_is_not_silently_ignored(tmp_path: Path, keys: dict[str, Any], key: str) -> None:
@@ -247,10 +244,4 @@ def test_what_this_version_cannot_do_is_not_silently_ignored(tmp_path: Path, key
 
 
 def test_what_this_version_cannot_do_may_be_left_off_in_so_many_words(tmp_path: Path) -> None:
-    off = {
-        **pool(device_info_dir=None),
-        "drain_on_exit": False,
-        "control": {"agent_socket": None, "agent_group": None},
-    }
-
-    assert accepted(tmp_path, off) == Settings()
+    assert accepted(tmp_path, pool(device_info_dir=None)) == Settings()

@@ -29,7 +29,8 @@ async def test_an_entry_is_taken_over_with_its_id_path_secret_ids_uid_and_contai
     assert taken.devices == (dev(7), dev(63))
     assert house.journal.contents[STRANGE_ID] == (taken, Standing.LIVE)
     assert house.record(STRANGE_ID).touched == house.clock.monotonic()
-    assert house.heard.facts("adopted from the kubelet's checkpoint") == {
+    assert house.heard.facts("adopted") == {
+        "reason": "the kubelet's checkpoint names it",
         "allocation": STRANGE_ID,
         "resource": "contivpp.io/memif",
         "devices": [dev(7), dev(63)],
@@ -55,7 +56,7 @@ async def test_a_second_reading_adopts_nothing_again(house: House) -> None:
     await house.container.adopt().from_checkpoint()
 
     assert house.record(STRANGE_ID) == before
-    assert house.heard.noted.count("adopted from the kubelet's checkpoint") == 1
+    assert house.heard.noted.count("adopted") == 1
 
 
 async def test_two_readings_at_once_adopt_once() -> None:
@@ -66,7 +67,7 @@ async def test_two_readings_at_once_adopt_once() -> None:
     await asyncio.gather(adopt.from_checkpoint(), adopt.from_checkpoint())
 
     assert house.traces.ledger == house.traces.journal == {STRANGE_ID}
-    assert house.heard.noted.count("adopted from the kubelet's checkpoint") == 1
+    assert house.heard.noted.count("adopted") == 1
 
 
 @pytest.mark.parametrize("standing", [Standing.RELEASING, Standing.FORCED])

@@ -147,12 +147,15 @@ async def test_a_large_directory_is_out_of_sight_at_once_and_deleted_over_time(h
     house.sockets.litter(a_directory(name), 25_000)
 
     assert await house.release(name)
-    assert house.traces == NOTHING
+    assert house.traces.directories == frozenset()
+    assert house.standing(name) == (Standing.RELEASING, Standing.RELEASING)
     assert house.sockets.waiting(HOST_DIR) == {name: 1}
     house.forgotten("uid-1")
-    for _ in range(3):
+    for _ in range(2):
         await house.reconcile()
     assert house.sockets.waiting(HOST_DIR) == {}
+    assert house.traces == NOTHING
+    assert house.heard.noted.count("released") == 1
 
 
 async def test_a_record_that_cannot_be_dropped_is_finished_by_the_next_start(

@@ -6,7 +6,8 @@ The control API of the memif device plugin, version v1.
 Served as plaintext gRPC on Unix sockets: on the control socket, which is root's, and on the agent socket, for
 dataplane agents of a group. Beside it stand grpc.health.v1 and server reflection. What cannot be answered is a gRPC
 status with a google.rpc.ErrorInfo of domain "memif.v1" whose reason is one of NO_POD, NO_MEMIF (NOT_FOUND),
-UNKNOWN_NOW (UNAVAILABLE), IN_USE, TOO_YOUNG, SEVERAL_UIDS (FAILED_PRECONDITION).
+UNKNOWN_NOW (UNAVAILABLE), IN_USE, TOO_YOUNG, SEVERAL_UIDS (FAILED_PRECONDITION). What a socket does not allow is
+PERMISSION_DENIED, a name that nothing can have INVALID_ARGUMENT; neither has a reason.
 
 Fields may be added and are never renamed or renumbered. What is not known is left out. Times are UTC.
 """

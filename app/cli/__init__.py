@@ -1,0 +1,13 @@
+"""The command line.
+
+Nothing but click is imported before a command runs, so that help and mistakes are answered at once and no command
+pays for the libraries of another: everything else is imported inside the commands.  Errors are one clear line on
+stderr, never a traceback.
+
+:mod:`~app.cli.base` has what all commands share; the other modules are the commands.
+"""
+
+from app.cli import configuration, control, process
+from app.cli.base import PROGRAM, ExitCode, fail, main
+
+__all__ = ["PROGRAM", "ExitCode", "configuration", "control", "fail", "main", "process"]

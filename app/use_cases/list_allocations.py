@@ -1,0 +1,40 @@
+"""ListAllocations: everything that is there, and why it is still there."""
+
+from dataclasses import replace
+
+from app.use_cases.state import State
+from domain import resync
+from domain.ledger import Standing
+from domain.overview import Listed
+from domain.ports.clock import Clock
+
+FORCED = "forced"
+"""What is said of a record that an operator's force left, beside whatever still names it."""
+
+
+class ListAllocations:
+    """Lists living allocations and forced records, by the last readings of the node; asks nobody.
+
+    Args:
+        grace: seconds; see :class:`domain.resync.Policy`.
+    """
+
+    def __init__(self, *, state: State, clock: Clock, grace: float) -> None:
+        self._state = state
+        self._clock = clock
+        self._grace = grace
+
+    def __call__(self) -> tuple[Listed, ...]:
+        """Return them in the order of their grant."""
+        ledger = self._state.ledger
+        # Look-ups and starting containers read the checkpoint in between.
+        evidence = replace(self._state.evidence, runtime=self._state.runtime, checkpoint=self._state.checkpoint)
+        holds = resync.holds(ledger, evidence, self._state.known_pools, grace=self._grace, now=self._clock.monotonic())
+        return tuple(
+            Listed(
+                record.allocation,
+                (*holds[record.allocation.id].reasons(), *((FORCED,) if record.standing is Standing.FORCED else ())),
+            )
+            for record in ledger
+            if record.standing is not Standing.RELEASING
+        )
