@@ -5,6 +5,7 @@ Providers and nothing else; building one opens nothing.  What must be opened, :m
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from dependency_injector import containers, providers
 
@@ -233,10 +234,10 @@ class Container(containers.DeclarativeContainer):
         endpoint=settings.provided.kubelet.endpoint,
     )
     watch = providers.Singleton(DirectoryWatch, directory=directory, reports=reports, inotify=process.provided.inotify)
-    pools = providers.Callable(pool_plugins, state=state, allocate=allocate, pre_start=pre_start)
+    pools = providers.Singleton(partial, pool_plugins, state=state, allocate=allocate, pre_start=pre_start)
     plugins = providers.Singleton(
         KubeletPlugins,
-        plugins=pools.provider,
+        plugins=pools,
         directory=directory,
         watch=watch,
         pod_resources=pod_resources,
@@ -251,7 +252,7 @@ class Container(containers.DeclarativeContainer):
         Status,
         state=state,
         registrations=plugins,
-        plugins=pools.provider,
+        plugins=pools,
         clock=clock,
         version=process.provided.version,
         instance=process.provided.instance,
@@ -284,7 +285,7 @@ class Container(containers.DeclarativeContainer):
         Health, loops=loops, worker=worker, lock=lock, state=state, registrations=plugins, clock=clock
     )
     unknown_views = providers.Singleton(TellUnknownViews, state=state, reports=reports)
-    figures = providers.Singleton(TellFigures, state=state, registrations=plugins, plugins=pools.provider, clock=clock)
+    figures = providers.Singleton(TellFigures, state=state, registrations=plugins, plugins=pools, clock=clock)
     pages = providers.Singleton(
         Pages,
         instance=process.provided.instance,

@@ -17,11 +17,11 @@ from domain.ports.reports import Reports
 Make: TypeAlias = Callable[[], Awaitable[Page]]
 """Makes a page anew for each request."""
 
-MOST: Final = 32
+MOST: Final = 64
 """Connections at a time.  When there are more, the oldest have had their turn: an honest client says what it wants at
 once, has its page in milliseconds and is gone."""
 
-_WAITING: Final = 128
+_WAITING: Final = 1024
 """Connections that the kernel holds for us meanwhile."""
 
 _PIECE: Final = 4096
@@ -42,7 +42,7 @@ class Times:
         retry: between two attempts to listen, or to accept a connection, that fail.
     """
 
-    turn: float = 0.1
+    turn: float = 0.05
     request: float = 5.0
     page: float = 5.0
     response: float = 5.0

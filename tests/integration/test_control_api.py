@@ -126,8 +126,9 @@ class TestSockets:
     async def test_where_another_process_answers_the_daemon_does_not_start(self, which: str) -> None:
         async with a_stand() as stand:
             path = stand.root / "taken.sock"
-            server = await asyncio.start_unix_server(lambda *_: None, path)
-            async with server:
+            with raw.socket(raw.AF_UNIX) as server:
+                server.bind(str(path))
+                server.listen()
                 house = stand.begin(with_agent(stand, **{which: str(path)}))
                 with pytest.raises(EnvironmentUnusable, match=r"taken\.sock cannot be opened: another process answers"):
                     await house.ended()

@@ -214,6 +214,36 @@ def test_a_file_name_leads_nowhere_else(base: Path, sockets: FileSystemSockets, 
     assert names(base / ONE) == set()
 
 
+# differences -------------------------------------------------------------------------------------------------------
+
+
+@needs_root
+def test_owner_group_and_mode_are_compared_and_left_as_they_are(base: Path, sockets: FileSystemSockets) -> None:
+    kept = directory(base, ONE, mode=0o2750, group=NOBODY)
+    sockets.make(kept)
+    assert sockets.differences(kept) == ()
+    os.chown(base / ONE, NOBODY, 0)
+    (base / ONE).chmod(0o777)
+
+    assert sockets.differences(kept) == ("owner 65534 -> 0", "group 0 -> 65534", "mode 0777 -> 2750")
+    assert sockets.ensure(kept).mended == ("owner 65534 -> 0", "group 0 -> 65534", "mode 0777 -> 2750")
+    assert sockets.differences(kept) == ()
+
+
+def test_what_a_tenant_put_into_it_makes_no_difference(base: Path, sockets: FileSystemSockets) -> None:
+    sockets.make(directory(base))
+    (base / ONE / "cli.sock").touch()
+
+    assert sockets.differences(directory(base)) == ()
+
+
+@pytest.mark.parametrize("name", ["..", "", "a/b"])
+def test_what_is_no_id_is_not_compared(base: Path, sockets: FileSystemSockets, name: str) -> None:
+    sockets.open(str(base))
+
+    assert sockets.differences(directory(base, AllocationId(name))) == ()
+
+
 # in its place ------------------------------------------------------------------------------------------------------
 
 

@@ -260,17 +260,26 @@ class TestServiceManager:
 
         monkeypatch.setattr(stand, "begin", begun)
 
-    async def test_the_plugins_socket_answers_before_it_is_told_that_we_are_ready(
-        self, stand: Stand, listener: socket.socket
+    async def test_the_plugins_socket_answers_when_it_is_told_that_we_are_ready(
+        self, stand: Stand, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await stand.node.stop_kubelet()
         house = stand.begin()
+        manager, answered = house.container.service_manager(), []
+        ready = manager.ready
+
+        def connecting_first(status: str) -> None:
+            for path in stand.node.plugin_dir.glob("contiv*"):
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.connect(str(path))
+                answered.append(path.name)
+            ready(status)
+
+        monkeypatch.setattr(manager, "ready", connecting_first)
         told = await until_told(house, listener, bool)
 
-        (endpoint,) = [each.name for each in stand.node.plugin_dir.glob("contiv*")]
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(stand.node.plugin_dir / endpoint))
         assert told[0].startswith("READY=1\nSTATUS=")
+        assert len(answered) == 1
 
     async def test_a_fresh_node_without_the_kubelets_directory_is_ready(
         self, stand: Stand, listener: socket.socket

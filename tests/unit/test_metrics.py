@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,6 +125,15 @@ class TestEverything:
         others = {name for name in names if not name.startswith(PREFIX)}
         assert "process_resident_memory_bytes" in others
         assert all(name.startswith("process_") for name in others)
+
+    def test_is_explained(self) -> None:
+        """The manual's table names each metric with its type and its labels."""
+        manual = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*)\|", manual, flags=re.MULTILINE)
+
+        told = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+        expected = {name: (kind, set(labels)) for name, (kind, labels) in EVERY.items()}
+        assert told == {**expected, "build_info": ("gauge", {"version", "python"})}
 
     def test_is_in_no_registry_that_others_may_read(self) -> None:
         render("0", busy(), FIGURES)
