@@ -217,7 +217,7 @@ def test_nothing_takes_the_place_of_something_else(
     assert sense in faults[key]
 
 
-@pytest.mark.parametrize("section,key", [(None, "state"), ("control", "socket")])
+@pytest.mark.parametrize("section,key", [(None, "state"), ("control", "socket"), ("control", "agent_socket")])
 def test_what_must_last_is_not_in_the_directory_that_the_kubelet_empties(
     tmp_path: Path, section: str | None, key: str
 ) -> None:

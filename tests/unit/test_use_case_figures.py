@@ -34,7 +34,7 @@ class Scene:
         self._figures = TellFigures(
             state=house.state,
             registrations=self.standings,
-            plugins=house.container.pools,
+            plugins=house.container.pools(),
             clock=house.clock,
         )
 

@@ -41,7 +41,7 @@ def overview(house: House, kubelet: Kubelet) -> Overview:
     return Status(
         state=house.state,
         registrations=kubelet,
-        plugins=house.container.pools,
+        plugins=house.container.pools(),
         clock=house.clock,
         version="1.2.3",
         instance="ab12",
