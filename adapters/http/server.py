@@ -22,7 +22,7 @@ MOST: Final = 64
 once, has its page in milliseconds and is gone."""
 
 _WAITING: Final = 1024
-"""Connections that the kernel holds for us meanwhile: those that it refuses for want of room try again after seconds."""
+"""Connections that the kernel holds for us meanwhile: those without a place try again after seconds."""
 
 _PIECE: Final = 4096
 _LAST_WORDS: Final = 64 * 1024

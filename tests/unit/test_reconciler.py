@@ -105,6 +105,19 @@ async def test_it_runs_at_the_interval_when_nobody_wants_it(
         await until(lambda: len(reconcile.runs) >= 3)
 
 
+async def test_each_turn_tells_how_long_it_may_take_until_the_next(reconciler: Reconciler) -> None:
+    """Whoever watches over it takes it for hung after that."""
+    told: list[float] = []
+    task = asyncio.create_task(reconciler.run(told.append))
+    await until(lambda: told == [NEVER + module.LATEST])
+    reconciler.trigger()
+    await until(lambda: told == [NEVER + module.LATEST, module.LONGEST, NEVER + module.LATEST])
+    task.cancel()
+    await asyncio.wait((task,))
+
+    assert len(told) == 3
+
+
 async def test_many_wishes_until_it_runs_are_one(reconciler: Reconciler, reconcile: Scripted) -> None:
     async with running(reconciler):
         for _ in range(5):
