@@ -5,6 +5,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+WORKERS ?= auto
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url \
@@ -22,7 +23,7 @@ run: venv ## See it work: an embedded node, a sample pod, everything in memory
 	@$(BIN)/memif-device-plugin demo
 
 test: check unit ## Everything that must hold before a change is merged; CI runs this
-	$(PYTEST) tests/contract tests/integration tests/e2e $(ARGS)
+	$(PYTEST) tests/contract tests/integration tests/e2e --numprocesses $(WORKERS) $(ARGS)
 
 check: venv proto-check ## Format, lint, types, architecture, generated code; changes nothing
 	$(BIN)/ruff format --check
@@ -32,7 +33,7 @@ check: venv proto-check ## Format, lint, types, architecture, generated code; ch
 	$(BIN)/buf lint
 
 unit: venv ## Are the rules right? Covers every branch of the domain
-	$(PYTEST) tests/unit $(if $(ARGS),$(ARGS),--cov --cov-fail-under=100)
+	$(PYTEST) tests/unit --numprocesses $(WORKERS) $(if $(ARGS),$(ARGS),--cov --cov-fail-under=100)
 
 contract: venv ## Does each adapter, and each fake, keep its port's promises?
 	$(PYTEST) tests/contract $(ARGS)

@@ -149,6 +149,7 @@ class Reconcile:
         found = resync.rejections(self._state.ledger, evidence, self._state.known_pools, now=self._clock.now())
         for each in found:
             if (each.object_id, each.fault) not in self._rejected:
+                self._measures.claim_rejected(each.fault)
                 self._reports.warn(
                     "a memif claim of a container is ignored; its author, or its image's, may be up to something",
                     container=each.object_id,

@@ -47,15 +47,16 @@ class Release:
             return False
         if leftover.obstacle is not None or not self._stands(name, Standing.RELEASING):
             return False
-        if now.standing is not Standing.RELEASING or name not in self._told:
-            self._told.add(name)
-            self._reports.note("released", allocation=name, resource=now.allocation.resource, reason=reason)
-            if now.standing is not Standing.FORCED:  # that one was counted when it was forced out
-                self._measures.released(now.allocation.resource, by)
+        first = now.standing is not Standing.RELEASING or name not in self._told
+        self._told.add(name)
         if leftover.done:
             self._told.discard(name)
             self._state.ledger = self._state.ledger.without((name,))
             await self._worker.run("dropping a record", lambda: self._drop(name))
+        if first:
+            self._reports.note("released", allocation=name, resource=now.allocation.resource, reason=reason)
+            if now.standing is not Standing.FORCED:  # that one was counted when it was forced out
+                self._measures.released(now.allocation.resource, by)
         return True
 
     async def force(self, decided: Record, *, reason: str) -> bool:

@@ -91,11 +91,11 @@ class TestMetrics:
             for number in range(5):
                 one = await stand.node.start(pod(f"pod-{number}", app("a", 1, RESOURCE)))
                 assert one.running
-            found = await metrics(port(stand))
         finally:
             for each in nuisances:
                 each.cancel()
             await asyncio.wait(nuisances)
+        found = await metrics(port(stand))
 
         assert found["allocate_seconds_count", RESOURCE, "ok"] == 5
         assert daemon.running
