@@ -1,5 +1,6 @@
 """One gRPC server on one socket of the plugin directory."""
 
+import asyncio
 import os
 import stat
 from collections.abc import AsyncIterator, Callable
@@ -69,6 +70,18 @@ async def serving(
     finally:
         feed.close()
         await server.stop(FAREWELL)
+        pass
+
+
+def _stay_cancelled() -> None:
+    """End a task that was told to end while its server did.
+
+    gRPC waits with :func:`asyncio.wait_for`, which before Python 3.12 loses a cancellation that comes in the moment in
+    which the wait is over; a session would go on for ever, and the daemon would not stop.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _bind(server: grpc.aio.Server, path: str) -> None:

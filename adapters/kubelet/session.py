@@ -169,6 +169,8 @@ class KubeletSession:
         """Wait until the kubelet's socket accepts connections."""
         self.status = replace(self.status, registered=False, watched=False, endpoint=server.endpoint)
         seen, delay = None, _FIRST_RETRY
+        loop = asyncio.get_running_loop()
+        worth_telling = loop.time() + self._times.shortest_pause
         while True:
             self._wake.clear()
             kubelet = self._directory.kubelet()
@@ -179,10 +181,11 @@ class KubeletSession:
                 raise _Ended("the plugin's socket was removed")
             if reply is Reply.ANSWERS and kubelet is not None and kubelet == self._directory.kubelet():
                 return kubelet
-            # A socket that refuses may be one that listens in a moment, which is nothing to tell anybody.
-            if reply is not Reply.REFUSES or delay > self._times.shortest_pause:
+            # A kubelet that starts wipes its socket, binds it anew and listens: each moment of that is nothing to tell.
+            early = worth_telling - loop.time()
+            if early <= 0:
                 self._tell(_waiting(reply, self._directory.kubelet_path))
-            await self._woken(delay if kubelet is not None else None)
+            await self._woken(delay if kubelet is not None else early if early > 0 else None)
             delay = min(delay * 2, 1.0)
 
     async def _register(self, server: PluginServer, kubelet: KubeletSocket) -> None:

@@ -151,7 +151,9 @@ class TestWithoutRights:
 
     async def test_to_write_where_plugins_have_their_sockets(self, stand: Stand) -> None:
         """The kubelet may make that directory anew at any time, so it is told and waited for."""
-        for directory in (stand.state_dir, stand.host_dir):
+        control = stand.root / "control"
+        stand.configuration["control"] = {"socket": f"{control}/control.sock"}
+        for directory in (stand.state_dir, stand.host_dir, control):
             directory.mkdir(mode=0o711)
             os.chown(directory, NOBODY, NOBODY)
         daemon = await stand.run(through=ANYBODY)

@@ -1,11 +1,13 @@
 """The plugin's socket and the server behind it."""
 # ruff: noqa: ASYNC240 -- nobody waits while a test looks at the disk
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 
 import pytest
+from grpc import aio
 from pytest_mock import MockerFixture
 
 from adapters.kubelet.server import NoSocket, PluginServer, selinux_hint, serving
@@ -48,6 +50,32 @@ async def test_it_is_gone_when_the_server_is(path: Path, directory: Path) -> Non
         assert [each.name for each in directory.iterdir()] == ["p.sock"]
 
     assert list(directory.iterdir()) == []
+
+
+async def test_who_is_told_to_end_while_the_server_stops_ends(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stop may lose a cancellation: here it always does."""
+    kind = type(aio.server())
+    stop, stopping = kind.stop, asyncio.Event()
+
+    async def deaf(server: aio.Server, grace: float | None) -> None:
+        await stop(server, grace)
+        stopping.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+
+    async def serve_for_ever() -> None:
+        while True:
+            with suppress(RuntimeError):
+                async with serve(path):
+                    raise RuntimeError("the session ends by itself")
+
+    monkeypatch.setattr(kind, "stop", deaf)
+    task = asyncio.create_task(serve_for_ever())
+    await stopping.wait()
+    task.cancel()
+    await asyncio.wait((task,), timeout=10)
+
+    assert task.cancelled()
 
 
 async def test_one_that_was_removed_is_lost_although_it_is_still_served(server: PluginServer, path: Path) -> None:
