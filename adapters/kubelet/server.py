@@ -70,7 +70,7 @@ async def serving(
     finally:
         feed.close()
         await server.stop(FAREWELL)
-        pass
+        _stay_cancelled()
 
 
 def _stay_cancelled() -> None:
