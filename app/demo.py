@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from adapters.memory.node import ContainerKind, ContainerSpec, EmbeddedNode, Pod, PodSpec
+from adapters.memory.node import ContainerKind, ContainerSpec, EmbeddedNode, Pod, PodSpec, Timing
 from adapters.memory.runtime import MemoryRuntime
 from app import daemon, demo_memif
 from app.container import Container, build
@@ -37,6 +37,10 @@ from domain.lookup import NoPod, PodMemif
 from domain.secret import MASK
 
 RESOURCE: Final = "contivpp.io/memif"
+_READMIT: Final = 1.0
+"""Seconds until the kubelet admits its pods anew.  A real one takes 80 ms; a laptop that is busy with something else
+must not lose the demo's pod for that."""
+
 _PATIENCE: Final = 10.0
 """Seconds that something may take before the demo calls it failed."""
 
@@ -113,7 +117,7 @@ async def _node(root: Path) -> AsyncIterator[_Node]:
     if not isinstance(runtime, MemoryRuntime):
         raise TypeError("the demo's runtime must be the one in memory")
     stop = asyncio.Event()
-    async with EmbeddedNode(root, runtime, clock=container.clock()) as kubelet:
+    async with EmbeddedNode(root, runtime, clock=container.clock(), timing=Timing(readmit_after=_READMIT)) as kubelet:
         serving = asyncio.create_task(daemon.serve(container, stop))
         try:
             yield _Node(settings=settings, container=container, kubelet=kubelet)

@@ -153,7 +153,7 @@ class Stand:
         clock = SystemClock()
         self.runtime = MemoryRuntime(clock)
         self.node = EmbeddedNode(
-            root, self.runtime, clock=clock, timing=timing or Timing(retry=0.05), rate_limited=False
+            root, self.runtime, clock=clock, timing=timing or Timing(retry=0.05, readmit_after=0.5), rate_limited=False
         )
         self.daemons: list[Daemon] = []
         self.host_dir = root / "memif"
