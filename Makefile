@@ -14,7 +14,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-ha
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test check unit contract integration e2e bench lowest proto proto-check format lock clean venv
+.PHONY: help run test check unit contract integration e2e bench soak lowest proto proto-check format lock clean venv
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ e2e: venv ## Does it work with the real programs around it?
 
 bench: venv ## Measure what we promise, as ratios to a bare baseline
 	$(PYTEST) tests/bench --capture=no $(ARGS)
+
+soak: venv ## Let time pass: 500 kubelet restarts, 10 000 histories, kills; takes minutes (SOAK_SEED=... repeats one)
+	$(PYTEST) tests/soak --capture=no $(ARGS)
 
 lowest: venv ## Run the tests on the oldest dependencies that we admit
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/lowest

@@ -2,17 +2,21 @@
 
 import os
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from adapters.filesystem import tree
 from adapters.filesystem.attributes import Attributes, settle
 from adapters.filesystem.labels import Labels
-from adapters.filesystem.names import is_plain
+from adapters.filesystem.names import is_plain, is_unfinished
 from domain.allocation import File
 from domain.ports.sockets import DirectoryUnusable
 
 LARGEST: Final = 64 * 1024
 """Bytes that are read at most; ours are far smaller, and what is larger was put there by the tenant."""
+
+_LOOKED_THROUGH: Final = 1_000
+"""Entries of a directory."""
 
 
 def read(directory: int, name: str) -> bytes | None:
@@ -58,6 +62,8 @@ def ensure(
 ) -> tuple[str, ...]:
     """Make sure of a file and return what was changed, in words; one with the right content stays.
 
+    One that is missing may have been lost in the middle of writing it, so what was left of that goes too.
+
     Raises:
         OSError: it cannot be had.
         DirectoryUnusable: it cannot be had.
@@ -70,8 +76,21 @@ def ensure(
                 return tuple(f"file {file.name}: {each}" for each in changed)
         finally:
             os.close(fd)
+    _clear(directory)
     write(directory, file, temporary=temporary, wanted=wanted, labels=labels, path=path)
     return (f"file {file.name} written",)
+
+
+def _clear(directory: int) -> None:
+    """Remove files that a process which ended meanwhile did not finish, as far as a short look finds them.
+
+    What a tenant put there in large numbers is not looked through: what is left goes with the directory.
+    """
+    with suppress(OSError), os.scandir(directory) as found:
+        for entry in islice(found, _LOOKED_THROUGH):
+            if is_unfinished(entry.name):
+                with suppress(OSError):
+                    os.unlink(entry.name, dir_fd=directory)
 
 
 def _fill(fd: int, content: bytes) -> None:

@@ -10,6 +10,7 @@ LONGEST_SHOWN: Final = 120
 """Characters of a foreign name that get into a message."""
 
 _GONE: Final = re.compile(r"\.gone-([a-z0-9]{20})-[0-9a-f]{16}", re.ASCII)
+_UNFINISHED: Final = re.compile(r"\.new-[0-9a-f]{16}", re.ASCII)
 
 
 def gone(allocation: str, random: str) -> str:
@@ -26,6 +27,16 @@ def gone_allocation(name: str) -> str | None:
 def again(name: str, random: str) -> str:
     """Return another waiting name for the allocation of a waiting name."""
     return gone(name[len(".gone-") : len(".gone-") + ALLOCATION_ID_LENGTH], random)
+
+
+def unfinished(random: str) -> str:
+    """Return the name under which a file is written before it gets its own; ``random`` is 16 hex digits."""
+    return f".new-{random}"
+
+
+def is_unfinished(name: str) -> bool:
+    """Tell whether a name is one of ours for a file that is being written."""
+    return _UNFINISHED.fullmatch(name) is not None
 
 
 def is_plain(name: str) -> bool:

@@ -194,7 +194,7 @@ class FileSystemSockets:
         return self._made_base(directory.host_dir), attributes.of(directory)
 
     def _temporary(self) -> str:
-        return f".new-{self._random()}"
+        return names.unfinished(self._random())
 
     def _make(self, base: Base, directory: Directory, wanted: Attributes) -> int:
         path = directory.path

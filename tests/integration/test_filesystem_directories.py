@@ -244,6 +244,33 @@ def test_what_is_no_id_is_not_compared(base: Path, sockets: FileSystemSockets, n
     assert sockets.differences(directory(base, AllocationId(name))) == ()
 
 
+def test_what_is_left_of_a_file_that_was_never_finished_goes_when_the_file_is_written(
+    base: Path, sockets: FileSystemSockets
+) -> None:
+    """A process that ends in the middle leaves the secret under a passing name, in the directory of a living pod."""
+    sockets.make(directory(base))
+    for name in (".new-0123456789abcdef", ".new-x", "x.new-0123456789abcdef"):
+        (base / ONE / name).write_text("half a sec")
+    (base / ONE / ".new-fedcba9876543210").mkdir()
+    mended = sockets.ensure(directory(base, ONE, SECRET)).mended
+
+    assert mended == (f"file {SECRET.name} written",)
+    left = {each.name for each in (base / ONE).iterdir()}
+    assert left == {SECRET.name, ".new-x", "x.new-0123456789abcdef", ".new-fedcba9876543210"}
+
+
+def test_a_tenant_with_ten_thousand_files_does_not_keep_a_file_from_being_written(
+    base: Path, sockets: FileSystemSockets
+) -> None:
+    sockets.make(directory(base))
+    for number in range(10_000):
+        (base / ONE / f".new-{number:016x}").touch()
+    sockets.ensure(directory(base, ONE, SECRET))
+
+    assert sockets.read(directory(base), SECRET.name) == SECRET.content
+    assert len(names(base / ONE)) == 10_000 - 1_000 + 1
+
+
 # in its place ------------------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,16 @@ def test_other_names_are_not_waiting(name: str) -> None:
     assert names.gone_allocation(name) is None
 
 
+def test_a_passing_name_is_known_again() -> None:
+    assert names.unfinished("0123456789abcdef") == ".new-0123456789abcdef"
+    assert names.is_unfinished(names.unfinished("0123456789abcdef"))
+
+
+@pytest.mark.parametrize("name", [".new-", ".new-0123", f".new-{'G' * 16}", f"x.new-{'0' * 16}", f".new-{'0' * 16}\n"])
+def test_other_names_are_not_passing(name: str) -> None:
+    assert not names.is_unfinished(name)
+
+
 @given(st.binary(min_size=1, max_size=300))
 def test_whatever_a_name_holds_it_is_shown_as_short_printable_ascii(raw: bytes) -> None:
     shown = names.shown(os.fsdecode(raw))

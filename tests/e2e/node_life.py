@@ -1,0 +1,42 @@
+"""Pods for a node's life, and what is told of them."""
+
+from typing import Final
+
+from adapters.memory.node import Pod, PodSpec
+from domain.lookup import Question
+from tests.integration.daemon import RESOURCE, House, Stand
+from tests.integration.nodes import app, init, pod, sidecar
+
+STOP_GRACE: Final = 300.0
+"""Seconds for which the kubelet keeps the capacity of a plugin that went away."""
+
+
+def cnf(name: str = "cnf", devices: int = 1) -> PodSpec:
+    """Return a pod of one container."""
+    return pod(name, app("a", devices, RESOURCE))
+
+
+def telco() -> PodSpec:
+    """Return a pod with an init container, a sidecar and another container."""
+    return pod("telco", init("setup", 1, RESOURCE), sidecar("side", 1, RESOURCE), app("main", 2, RESOURCE))
+
+
+def given(*pods: Pod) -> list[tuple[dict[str, str], dict[str, str]]]:
+    """Return what each container was given."""
+    return [(dict(each.env), dict(each.mounts)) for one in pods for each in one.containers]
+
+
+def memif(one: Pod) -> list[str]:
+    """Return the directories that a pod mounts."""
+    return sorted(each.mounts["/run/vpp"].rpartition("/")[2] for each in one.containers)
+
+
+def allocations(stand: Stand) -> int:
+    """Return how often the kubelet called Allocate."""
+    return sum(call.rpc == "Allocate" for call in stand.node.calls)
+
+
+async def release(house: House, name: str) -> tuple[str, ...]:
+    """Report a pod as gone, as a CNI plugin does."""
+    question = Question(namespace="telco", name=name)
+    return tuple(await house.container.release_pod()(question, reason="CNI DEL"))
