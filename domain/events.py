@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
+from operator import is_
 
 from domain.allocation import Allocation
 from domain.errors import MemifError
@@ -55,6 +57,11 @@ class GapGone(MemifError):
 
 def changes(before: Ledger, after: Ledger) -> Iterator[Change]:
     """Yield what watchers are told of the step from one ledger to another, in the order of the grants."""
+    if all(map(is_, before.records.values(), after.records.values())) and len(before) <= len(after):
+        # Nothing but new ones: an Allocate, which is waited for and must not take longer the more there is.
+        for record in islice(after, len(before), None):
+            yield from _changed(None, record)
+        return
     for name, record in after.records.items():
         old = before.records.get(name)
         if old is not record:
@@ -83,9 +90,12 @@ def _changed(old: Record | None, new: Record) -> Iterator[Change]:
 
 
 class EventLog:
-    """The last events, for every watcher together; what is older is forgotten."""
+    """The last events, for every watcher together; what is older is forgotten.
 
-    def __init__(self, *, kept: int = 10_000) -> None:
+    Each holds an allocation as it was then, a kilobyte or two, so all of them are a small part of the daemon's memory.
+    """
+
+    def __init__(self, *, kept: int = 2_000) -> None:
         self._kept: deque[Event] = deque(maxlen=kept)
         self.last = 0
         """Sequence number of the newest event, 0 before the first."""

@@ -20,6 +20,11 @@ class Unknown:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Absent(Unknown):
+    """A view that could not be had because what it is read from is not there at all."""
+
+
 class ObjectKind(StrEnum):
     """What a runtime's object is."""
 
@@ -36,6 +41,11 @@ class ObjectState(StrEnum):
     RESTARTING = "restarting"
     EXITED = "exited"
     UNKNOWN = "unknown"
+
+    @property
+    def may_run(self) -> bool:
+        """Whether processes of it may run now; before its start and after its end a container has none."""
+        return self not in (ObjectState.CREATED, ObjectState.EXITED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +134,28 @@ class PodDevices:
     namespace: str
     name: str
     containers: Mapping[str, Mapping[ResourceName, frozenset[DeviceId]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything that is known of the node in one reconcile.
+
+    Attributes:
+        runtime: what exists.
+        empty_runtime_doubted: the runtime named no pod at all, and the kubelet, asked for that reason, could not
+            confirm it.  Release and sweep then treat the runtime as unknown; asking goes by the raw reading.
+        checkpoint: what the kubelet can still mount.
+        directories: one reading a base directory; those that cannot be read are missing here.
+        first_seen: monotonic time at which this process first saw a directory, by path.
+    """
+
+    runtime: RuntimeView | Unknown
+    checkpoint: CheckpointView | Unknown
+    directories: tuple[DirectoryView, ...] = ()
+    empty_runtime_doubted: bool = False
+    first_seen: Mapping[str, float] = field(default_factory=dict)
+
+
+def uids_seen(view: RuntimeView) -> frozenset[PodUid]:
+    """Return the uids that a runtime reading names; none makes an empty or doubtful node."""
+    return frozenset(each.uid for each in view.objects if each.uid is not None)

@@ -94,7 +94,7 @@ def plan(
         ValueError: a draw too few or too many, or one whose id is in use: a mistake of the caller.
     """
     asked = check(pool, requests)
-    if len({draw.id for draw in draws} - set(ledger.records)) != len(asked) or len(draws) != len(asked):
+    if len({draw.id for draw in draws if draw.id not in ledger}) != len(asked) or len(draws) != len(asked):
         msg = "one unused draw is needed for each request"
         raise ValueError(msg)
     allocations = tuple(

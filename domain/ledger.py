@@ -64,10 +64,14 @@ class Ledger:
         """Return the allocations that live, in the order of their grant."""
         return tuple(record.allocation for record in self if record.standing is Standing.LIVE)
 
-    def holding(self, devices: Iterable[DeviceId]) -> tuple[Record, ...]:
-        """Return the records, of any standing, that hold one of the ids."""
+    def holding(self, resource: ResourceName, devices: Iterable[DeviceId]) -> tuple[Record, ...]:
+        """Return the records, of any standing, that hold one of a resource's ids; another's may be spelt alike."""
         wanted = frozenset(devices)
-        return tuple(record for record in self if not wanted.isdisjoint(record.allocation.devices))
+        return tuple(
+            record
+            for record in self
+            if record.allocation.resource == resource and not wanted.isdisjoint(record.allocation.devices)
+        )
 
     def devices_held(self, resource: ResourceName) -> frozenset[DeviceId]:
         """Return the distinct ids of a resource that live allocations hold."""
@@ -79,7 +83,7 @@ class Ledger:
         Raises:
             ValueError: one of them is known already; nothing may overwrite a record.
         """
-        records = dict(self.records)
+        records = _copied(self.records)
         for each in allocations:
             if each.id in records:
                 msg = f"allocation {each.id} is in the ledger already"
@@ -109,8 +113,13 @@ class Ledger:
         return Ledger(MappingProxyType({name: record for name, record in self.records.items() if name not in gone}))
 
     def _changed(self, names: Iterable[AllocationId], change: Callable[[Record], Record]) -> "Ledger":
-        records = dict(self.records)
+        records = _copied(self.records)
         for name in names:
             if name in records:
                 records[name] = change(records[name])
         return Ledger(MappingProxyType(records))
+
+
+def _copied(records: Mapping[AllocationId, Record]) -> dict[AllocationId, Record]:
+    """Copy records in one step: ``dict`` would ask a read-only view for each key, in every Allocate."""
+    return records.copy() if isinstance(records, MappingProxyType) else dict(records)

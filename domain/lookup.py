@@ -6,18 +6,16 @@ sandbox exists.  The rule joins them, and says "cannot tell" rather than guess: 
 socket connects two tenants.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from domain.allocation import Allocation
 from domain.errors import MemifError
-from domain.evidence import CheckpointEntry, CheckpointView, PodDevices, RuntimeView, Unknown
+from domain.evidence import CheckpointView, PodDevices, RuntimeView, Unknown
+from domain.holdings import NEVER, Holding, Holdings, Slot
 from domain.identity import DeviceId, PodUid
 from domain.ledger import Ledger
 from domain.resource import ResourceName
-
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class NoPod(MemifError):
@@ -122,31 +120,16 @@ def look_up(question: Question, reading: Reading, ledger: Ledger, resources: Ite
             return scene.known_to_kubelet(pod)
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """One container and resource of a pod."""
-
-    container: str | None
-    resource: ResourceName
-
-
-_Holding = Mapping[_Slot, frozenset[DeviceId]]
-"""What a pod holds, or is said to hold."""
-
-
 class _Scene:
     def __init__(
         self, question: Question, reading: Reading, ledger: Ledger, resources: frozenset[ResourceName]
     ) -> None:
         self._question = question
         self._reading = reading
-        self._live = ledger.live()
-        self._places = {each.id: place for place, each in enumerate(self._live)}
         self._resources = resources
         self._own = (question.namespace, question.name)
-        self._stored = _stored(reading.checkpoint, resources)
-        self._recorded = {name for entries in self._stored.values() for entry in entries for name in entry.named()}
-        self._names = _names(reading.runtime, self._live)
+        self._holdings = Holdings(ledger.live(), reading.checkpoint, reading.runtime, resources)
+        self._names = self._holdings.names
 
     def refuse_another_name(self) -> None:
         """Refuse a uid that is known to belong to a pod of another name; names of uids never change."""
@@ -156,7 +139,7 @@ class _Scene:
 
     def known_to_kubelet(self, pod: PodDevices) -> PodMemif:
         listed = {
-            _Slot(container, resource): devices
+            Slot(container, resource): devices
             for container, held in pod.containers.items()
             for resource, devices in held.items()
             if devices and resource in self._resources
@@ -171,7 +154,7 @@ class _Scene:
             return self._found(current, stale=False)
         raise self._undecided(contenders, listed)
 
-    def _contenders(self, pod: PodDevices, listed: _Holding) -> list[PodUid]:
+    def _contenders(self, pod: PodDevices, listed: Holding) -> list[PodUid]:
         """Return the uids that may be the pod's newest incarnation, as names, containers, ids and times tell.
 
         Of incarnations that agree with the kubelet the newest counts.  A uid that agrees and whose name is not known
@@ -180,42 +163,35 @@ class _Scene:
         """
         possible = [
             uid
-            for uid in self._stored
-            if self._names.get(uid, self._own) == self._own and listed.items() <= self._holding(uid).items()
+            for uid in self._holdings.stored
+            if self._names.get(uid, self._own) == self._own and listed.items() <= self._holdings.recorded(uid).items()
         ]
-        agreeing = [uid for uid in possible if _agrees(self._holding(uid), pod, listed)]
-        newest = max((self._granted(uid) for uid in agreeing if uid in self._names), default=_LONG_AGO)
-        return [uid for uid in (possible if self._reading.disturbed else agreeing) if self._granted(uid) >= newest]
+        agreeing = [uid for uid in possible if _agrees(self._holdings.recorded(uid), pod, listed)]
+        newest = max((self._holdings.turn(uid) for uid in agreeing if uid in self._names), default=NEVER)
+        candidates = possible if self._reading.disturbed else agreeing
+        return [uid for uid in candidates if self._holdings.turn(uid) >= newest]
 
-    def _current(self, contenders: list[PodUid], pod: PodDevices, listed: _Holding) -> PodUid | None:
+    def _current(self, contenders: list[PodUid], pod: PodDevices, listed: Holding) -> PodUid | None:
         """Return the pod's newest incarnation if it is certain.
 
         Containers and ids tell whose a uid is; where the kubelet lists no ids its name must be known.
         """
         match contenders:
-            case [uid] if listed or (uid in self._names and _agrees(self._holding(uid), pod, listed)):
+            case [uid] if listed or (uid in self._names and _agrees(self._holdings.recorded(uid), pod, listed)):
                 return None if self._surpassed(uid, listed) else uid
             case _:
                 return None
 
-    def _holding(self, uid: PodUid) -> _Holding:
-        """Return what the kubelet's record says that a uid holds."""
-        return {_Slot(each.container, each.resource): frozenset(each.devices) for each in self._stored[uid]}
-
-    def _surpassed(self, uid: PodUid, listed: _Holding) -> bool:
+    def _surpassed(self, uid: PodUid, listed: Holding) -> bool:
         """Whether something was granted since, for what the kubelet lists, that may be the pod's as well.
 
         The kubelet writes its record a moment after it stores an answer; until then an earlier holder of the same
         ids stands there.
         """
-        since = self._granted(uid)
         wanted = {(slot.resource, devices) for slot, devices in listed.items()}
         return any(
-            each.granted >= since
-            and each.id not in self._recorded
-            and self._anybodys(each)
-            and (not wanted or (each.resource, frozenset(each.devices)) in wanted)
-            for each in self._live
+            self._anybodys(each) and (not wanted or (each.resource, frozenset(each.devices)) in wanted)
+            for each in self._holdings.unrecorded_since(self._holdings.turn(uid))
         )
 
     def _anybodys(self, allocation: Allocation) -> bool:
@@ -226,17 +202,17 @@ class _Scene:
         uid = allocation.owner.uid
         return uid is None or (isinstance(self._reading.checkpoint, Unknown) and uid not in self._names)
 
-    def _of_uid(self, uid: PodUid, current: PodUid | None, listed: _Holding) -> PodMemif:
+    def _of_uid(self, uid: PodUid, current: PodUid | None, listed: Holding) -> PodMemif:
         """Answer for the uid that was asked for, while the kubelet knows a pod of that name."""
-        if uid == current or (uid in self._names and self._holdings(uid)):
+        if uid == current or (uid in self._names and self._holdings.of(uid)):
             return self._found(uid, stale=uid != current)
-        if uid in self._stored:
+        if uid in self._holdings.stored:
             raise self._unknown(f"it is not certain yet that {uid} is its uid")
         if current is not None and listed:
             raise NoPod(self._question.namespace, self._question.name, uid)
         raise self._undecided([], listed)
 
-    def _undecided(self, contenders: list[PodUid], listed: _Holding) -> MemifError:
+    def _undecided(self, contenders: list[PodUid], listed: Holding) -> MemifError:
         if len(contenders) > 1:
             return self._unknown(f"{contenders[0]} and {contenders[1]} may both be its uid")
         if listed or (contenders and contenders[0] in self._names):
@@ -265,7 +241,7 @@ class _Scene:
             raise self._unknown(f"the name has {len(uids)} uids, and the kubelet cannot be asked: {reason}")
         raise self._unknown(f"the kubelet cannot be asked: {reason}")
 
-    def _without_checkpoint(self, pod: PodDevices, listed: _Holding, reason: str) -> PodMemif:
+    def _without_checkpoint(self, pod: PodDevices, listed: Holding, reason: str) -> PodMemif:
         """Go by the ledger alone: by the name if it is known, else by ids that nobody else holds.
 
         What unlisted init containers hold is known in the first case only.
@@ -273,8 +249,8 @@ class _Scene:
         named = self._uids_by_name()
         uids = self._asked(named)
         if len(uids) == 1:
-            held = self._holdings(uids[0])
-            slots = {_Slot(each.owner.container, each.resource): frozenset(each.devices) for each in held}
+            held = self._holdings.of(uids[0])
+            slots = {Slot(each.owner.container, each.resource): frozenset(each.devices) for each in held}
             if _agrees(slots, pod, listed) and not self._surpassed(uids[0], listed):
                 return self._answer(uids[0], held, stale=len(named) > 1)
         if listed:
@@ -282,13 +258,15 @@ class _Scene:
             owners = {each.owner.uid for each in holders if each is not None} - {None}
             uid = next(iter(owners), None)
             if None not in holders and len(owners) <= 1 and self._question.uid in {None, uid}:
-                return self._answer(uid, (each for each in self._live if each in holders), stale=False)
+                return self._answer(uid, (each for each in self._holdings.live if each in holders), stale=False)
         raise self._unknown(f"the kubelet's checkpoint cannot be used: {reason}")
 
-    def _only_holder(self, slot: _Slot, devices: frozenset[DeviceId]) -> Allocation | None:
+    def _only_holder(self, slot: Slot, devices: frozenset[DeviceId]) -> Allocation | None:
         """Return the allocation that a container holds, if the ids and what is known of its owner leave no other."""
         holders = [
-            each for each in self._live if each.resource == slot.resource and not devices.isdisjoint(each.devices)
+            each
+            for each in self._holdings.live
+            if each.resource == slot.resource and not devices.isdisjoint(each.devices)
         ]
         if len(holders) != 1 or frozenset(holders[0].devices) != devices:
             return None
@@ -297,7 +275,7 @@ class _Scene:
 
     def _uids_by_name(self) -> list[PodUid]:
         """Return the uids of the name that hold something by the ledger, in the order of their first grant."""
-        uids = dict.fromkeys(each.owner.uid for each in self._live)
+        uids = dict.fromkeys(each.owner.uid for each in self._holdings.live)
         return [uid for uid in uids if uid is not None and self._names.get(uid) == self._own]
 
     def _asked(self, uids: list[PodUid]) -> list[PodUid]:
@@ -305,29 +283,13 @@ class _Scene:
 
     def _newest(self, uids: Iterable[PodUid]) -> PodUid:
         """Return the incarnation that was granted something last."""
-        ranked = sorted(((self._granted(uid), uid) for uid in uids), reverse=True)
+        ranked = sorted(((self._holdings.turn(uid), uid) for uid in uids), reverse=True)
         if len(ranked) > 1 and ranked[0][0] == ranked[1][0]:
             raise self._unknown(f"{ranked[0][1]} and {ranked[1][1]} may both be its uid")
         return ranked[0][1]
 
-    def _granted(self, uid: PodUid) -> datetime:
-        return max((each.granted for each in self._holdings(uid)), default=_LONG_AGO)
-
-    def _holdings(self, uid: PodUid) -> list[Allocation]:
-        """Return what a uid holds: by the checkpoint, or by the ledger if the checkpoint does not name the uid.
-
-        By the ledger a container may have been granted twice: a static pod that was away for a while comes back with
-        the same uid.  The later grant is what it mounts.
-        """
-        if uid in self._stored:
-            places = {self._places.get(name) for entry in self._stored[uid] for name in entry.named()}
-            return [self._live[place] for place in sorted(place for place in places if place is not None)]
-        owned = [each for each in self._live if each.owner.uid == uid]
-        latest = {(each.owner.container, each.resource): each.id for each in owned}
-        return [each for each in owned if each.id == latest[each.owner.container, each.resource]]
-
     def _found(self, uid: PodUid, *, stale: bool) -> PodMemif:
-        return self._answer(uid, self._holdings(uid), stale=stale)
+        return self._answer(uid, self._holdings.of(uid), stale=stale)
 
     def _answer(self, uid: PodUid | None, allocations: Iterable[Allocation], *, stale: bool) -> PodMemif:
         containers = tuple(ContainerMemif(name=each.owner.container, allocation=each) for each in allocations)
@@ -345,26 +307,6 @@ class _Scene:
         return UnknownNow(self._question.namespace, self._question.name, why)
 
 
-def _agrees(holding: _Holding, pod: PodDevices, listed: _Holding) -> bool:
+def _agrees(holding: Holding, pod: PodDevices, listed: Holding) -> bool:
     """Whether a pod that holds this may be the one that the kubelet lists: unlisted init containers hold anything."""
     return {slot: ids for slot, ids in holding.items() if ids and slot.container in pod.containers} == listed
-
-
-def _stored(view: CheckpointView | Unknown, resources: frozenset[ResourceName]) -> dict[PodUid, list[CheckpointEntry]]:
-    stored: dict[PodUid, list[CheckpointEntry]] = {}
-    for entry in view.entries if isinstance(view, CheckpointView) else ():
-        if entry.resource in resources:
-            stored.setdefault(entry.uid, []).append(entry)
-    return stored
-
-
-def _names(view: RuntimeView | Unknown, live: Iterable[Allocation]) -> dict[PodUid, tuple[str, str]]:
-    known = {
-        owner.uid: (owner.namespace, owner.name)
-        for owner in (each.owner for each in live)
-        if owner.uid is not None and owner.namespace is not None and owner.name is not None
-    }
-    for each in view.objects if isinstance(view, RuntimeView) else ():
-        if each.uid is not None and each.namespace is not None and each.name is not None:
-            known.setdefault(each.uid, (each.namespace, each.name))
-    return known

@@ -11,10 +11,16 @@ from domain.resource import ResourceName
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An allocation, and everything that keeps it; see :meth:`domain.resync.Hold.reasons`."""
+    """An allocation, and everything that keeps it.
+
+    Attributes:
+        held_by: see :meth:`domain.resync.Hold.reasons`.
+        running: whether a container among the holders may run, ``None`` if that cannot be told.
+    """
 
     allocation: Allocation
     held_by: tuple[str, ...]
+    running: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,8 @@ class PoolStatus:
         listed: devices that the kubelet is shown.
         healthy: those of them that it may hand out.
         allocated: distinct device ids in living allocations.
-        reason: why it is not registered, or drained, in words.
+        reason: why it is not registered, why its devices are unhealthy, and whether it is drained, in words; ``None``
+            if nothing is wrong.
     """
 
     resource: ResourceName

@@ -15,25 +15,18 @@ The rules of life, in short:
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
 
 from domain.adoption import Adoption, adoption
 from domain.allocation import Owner
 from domain.claims import Judgement, Rejection, judge
-from domain.evidence import (
-    CheckpointEntry,
-    CheckpointView,
-    DirectoryView,
-    ObjectKind,
-    RuntimeObject,
-    RuntimeView,
-    Unknown,
-)
-from domain.identity import ALLOCATION_ID_LENGTH, AllocationId, PodUid, is_allocation_id
+from domain.evidence import CheckpointView, DirectoryView, Evidence, RuntimeView, Unknown
+from domain.identity import AllocationId
 from domain.ledger import Ledger, Record, Standing
 from domain.pool import Pool
+from domain.sights import Sights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,26 +133,6 @@ class Policy:
     may_ask: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Everything that is known of the node in one reconcile.
-
-    Attributes:
-        runtime: what exists.
-        empty_runtime_doubted: the runtime named no pod at all, and the kubelet, asked for that reason, could not
-            confirm it.  Release and sweep then treat the runtime as unknown; asking goes by the raw reading.
-        checkpoint: what the kubelet can still mount.
-        directories: one reading a base directory; those that cannot be read are missing here.
-        first_seen: monotonic time at which this process first saw a directory, by path.
-    """
-
-    runtime: RuntimeView | Unknown
-    checkpoint: CheckpointView | Unknown
-    directories: tuple[DirectoryView, ...] = ()
-    empty_runtime_doubted: bool = False
-    first_seen: Mapping[str, float] = field(default_factory=dict)
-
-
 def plan(
     ledger: Ledger, evidence: Evidence, pools: Sequence[Pool], policy: Policy, *, now: datetime
 ) -> tuple[Effect, ...]:
@@ -172,7 +145,7 @@ def plan(
         policy: grace, and whether the kubelet may be asked now.
         now: wall-clock time in UTC, for adopted allocations.
     """
-    sights = _Sights(ledger, evidence, pools)
+    sights = Sights(ledger, evidence, pools)
     stored = tuple(_adopt(ledger, sights, pools, now))
     return (
         *stored,
@@ -201,7 +174,7 @@ def owners(
     ledger: Ledger, runtime: RuntimeView | Unknown, checkpoint: CheckpointView | Unknown, pools: Sequence[Pool]
 ) -> tuple[Own, ...]:
     """Return what the views tell of owners that are not completely known yet; a part of :func:`plan`."""
-    return tuple(_own(ledger, _Sights(ledger, Evidence(runtime=runtime, checkpoint=checkpoint), pools)))
+    return tuple(_own(ledger, Sights(ledger, Evidence(runtime=runtime, checkpoint=checkpoint), pools)))
 
 
 def holds(
@@ -216,88 +189,13 @@ def holds(
         grace: seconds; see :class:`Policy`.
         now: monotonic time.
     """
-    sights = _Sights(ledger, evidence, pools)
+    sights = Sights(ledger, evidence, pools)
     return {record.allocation.id: _hold(record, sights, grace, now) for record in ledger}
 
 
-def uids_seen(view: RuntimeView) -> frozenset[PodUid]:
-    """Return the uids that a runtime reading names; none makes an empty or doubtful node."""
-    return frozenset(each.uid for each in view.objects if each.uid is not None)
-
-
-class _Sights:
-    """Evidence, indexed once so that every rule is linear."""
-
-    def __init__(self, ledger: Ledger, evidence: Evidence, pools: Sequence[Pool]) -> None:
-        self.evidence = evidence
-        # An allocation keeps the base directory that it was made with, whatever the pools say and can be read now.
-        bases = {pool.host_dir for pool in pools}.union(record.allocation.host_dir for record in ledger)
-        self.prefixes = tuple(f"{base}/" for base in bases.union(*(view.spellings for view in evidence.directories)))
-        runtime, checkpoint = evidence.runtime, evidence.checkpoint
-        objects = runtime.objects if isinstance(runtime, RuntimeView) else ()
-        entries = checkpoint.entries if isinstance(checkpoint, CheckpointView) else ()
-        # What mounts a directory of ours is ours, also if its resource is no pool's any more.
-        resources = {pool.resource for pool in pools}
-        named = [(entry, tuple(self._ids_of(entry))) for entry in entries]
-        self.entries = tuple(entry for entry, names in named if names or entry.resource in resources)
-        self.stored = {name: entry for entry, names in named for name in names}
-        self.mounted: dict[AllocationId, dict[str, None]] = {}
-        for each in objects:
-            for name in self._kept_by(each) if each.kind is ObjectKind.CONTAINER else ():
-                self.mounted.setdefault(name, {})[f"container:{each.id}"] = None
-        self.names = {
-            each.uid: Owner(uid=each.uid, namespace=each.namespace, name=each.name)
-            for each in objects
-            if each.uid is not None and each.namespace is not None and each.name is not None
-        }
-        self.uids = uids_seen(runtime) if isinstance(runtime, RuntimeView) else None
-        self.blind = self._blindness()
-
-    def holders(self, name: AllocationId) -> tuple[str, ...]:
-        """Say who names an allocation."""
-        return (*self.mounted.get(name, ()), *(("checkpoint",) if name in self.stored else ()))
-
-    def holder(self, name: AllocationId) -> str | None:
-        """Say who names an allocation first."""
-        return next(iter(self.holders(name)), None)
-
-    def older_than(self, moment: float) -> bool:
-        """Whether a reading began before a moment; only to be asked when nothing is blind."""
-        return any(
-            isinstance(view, RuntimeView | CheckpointView) and view.began < moment
-            for view in (self.evidence.runtime, self.evidence.checkpoint)
-        )
-
-    def _blindness(self) -> str | None:
-        for label, view in (("runtime", self.evidence.runtime), ("checkpoint", self.evidence.checkpoint)):
-            if isinstance(view, Unknown):
-                return f"{label} view unknown: {view.reason}"
-        if self.evidence.empty_runtime_doubted:
-            return "the runtime shows no pod and the kubelet does not confirm it"
-        return None
-
-    def _ids_of(self, entry: CheckpointEntry) -> Iterator[AllocationId]:
-        return self._ids_in(mount.host_path for mount in entry.answer.mounts)
-
-    def _kept_by(self, each: RuntimeObject) -> Iterator[AllocationId]:
-        return self._ids_in((*each.mounts.values(), *each.claimed.values()))
-
-    def _ids_in(self, paths: Iterable[str]) -> Iterator[AllocationId]:
-        """Find the allocations whose directories are at or above some paths, in any spelling of the base.
-
-        Looks at no more of a path than the id that may follow a base: a tenant's annotation may have any length.
-        """
-        for path in paths:
-            for prefix in self.prefixes:
-                if path.startswith(prefix):
-                    name, _, _ = path[len(prefix) : len(prefix) + ALLOCATION_ID_LENGTH + 1].partition("/")
-                    if is_allocation_id(name):
-                        yield AllocationId(name)
-
-
-def _adopt(ledger: Ledger, sights: _Sights, pools: Sequence[Pool], now: datetime) -> Iterator[Adopt]:
+def _adopt(ledger: Ledger, sights: Sights, pools: Sequence[Pool], now: datetime) -> Iterator[Adopt]:
     taken: set[AllocationId] = set()
-    for entry in sights.entries:
+    for entry in sights.unfamiliar:
         found = adoption(entry, pools, now=now)
         if found is None or found.allocation.id in ledger or found.allocation.id in taken:
             continue
@@ -308,7 +206,7 @@ def _adopt(ledger: Ledger, sights: _Sights, pools: Sequence[Pool], now: datetime
 
 
 def _reclaim(
-    ledger: Ledger, sights: _Sights, pools: Sequence[Pool], stored: Iterable[Adopt], now: datetime
+    ledger: Ledger, sights: Sights, pools: Sequence[Pool], stored: Iterable[Adopt], now: datetime
 ) -> Iterator[Adopt]:
     """Last of all, bring back what even the kubelet has forgotten while its container runs."""
     known = ledger.with_live((each.adoption.allocation for each in stored), at=0.0)
@@ -325,7 +223,7 @@ def _judged(ledger: Ledger, evidence: Evidence, pools: Sequence[Pool], now: date
     return judge(evidence.runtime.objects, ledger, pools, spellings, now=now)
 
 
-def _own(ledger: Ledger, sights: _Sights) -> Iterator[Own]:
+def _own(ledger: Ledger, sights: Sights) -> Iterator[Own]:
     for record in ledger:
         known = record.allocation.owner
         if record.standing is not Standing.LIVE or known.complete:
@@ -351,7 +249,7 @@ def _repair(ledger: Ledger, directories: tuple[DirectoryView, ...]) -> Iterator[
             yield Repair(id=record.allocation.id, reason="its directory is another than we made or mended")
 
 
-def _release(ledger: Ledger, sights: _Sights, policy: Policy) -> Iterator[Effect]:
+def _release(ledger: Ledger, sights: Sights, policy: Policy) -> Iterator[Effect]:
     for record in ledger:
         name = record.allocation.id
         # A release that was interrupted was decided by what was known then; only a holder seen now stops it.
@@ -365,7 +263,7 @@ def _release(ledger: Ledger, sights: _Sights, policy: Policy) -> Iterator[Effect
             yield Release(id=name, reason="neither the runtime nor the kubelet names it")
 
 
-def _hold(record: Record, sights: _Sights, grace: float, now: float) -> Hold:
+def _hold(record: Record, sights: Sights, grace: float, now: float) -> Hold:
     until = record.touched + grace
     young = until > now or (sights.blind is None and sights.older_than(until))
     return Hold(
@@ -373,7 +271,7 @@ def _hold(record: Record, sights: _Sights, grace: float, now: float) -> Hold:
     )
 
 
-def _held_by(record: Record, sights: _Sights, policy: Policy) -> str | None:
+def _held_by(record: Record, sights: Sights, policy: Policy) -> str | None:
     """Say what keeps an allocation, ``None`` if it may be released."""
     holder = sights.holder(record.allocation.id)
     if holder is not None:
@@ -385,7 +283,7 @@ def _held_by(record: Record, sights: _Sights, policy: Policy) -> str | None:
     return None
 
 
-def _sweep(ledger: Ledger, sights: _Sights, policy: Policy) -> Iterator[Effect]:
+def _sweep(ledger: Ledger, sights: Sights, policy: Policy) -> Iterator[Effect]:
     for view in sights.evidence.directories:
         for name in view.inodes:
             if name in ledger or sights.holder(name) is not None:
@@ -399,7 +297,7 @@ def _sweep(ledger: Ledger, sights: _Sights, policy: Policy) -> Iterator[Effect]:
                 yield Sweep(host_dir=view.host_dir, id=name, reason="nobody knows this directory")
 
 
-def _ask(sights: _Sights, policy: Policy) -> Iterator[Effect]:
+def _ask(sights: Sights, policy: Policy) -> Iterator[Effect]:
     if isinstance(sights.evidence.checkpoint, Unknown):
         reason = f"the checkpoint is unknown: {sights.evidence.checkpoint.reason}"
     elif sights.uids is not None and any(entry.uid not in sights.uids for entry in sights.entries):

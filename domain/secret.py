@@ -10,6 +10,8 @@ LONGEST_SECRET: Final = 23
 SECRET_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 """Nothing that VPP's command line or DPDK's device arguments would treat as a separator."""
 
+_USABLE: Final = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - frozenset(",\"'")
+
 MASK: Final = "***"
 """What stands for a secret wherever one might show.  Constant, so that it does not betray the length."""
 
@@ -39,4 +41,4 @@ def is_secret(text: str) -> bool:
 
     Wider than what we draw: a secret of an earlier Contiv agent is adopted as it is.
     """
-    return 1 <= len(text) <= LONGEST_SECRET and all("!" <= c <= "~" and c not in ",\"'" for c in text)
+    return 1 <= len(text) <= LONGEST_SECRET and _USABLE.issuperset(text)

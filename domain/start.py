@@ -13,6 +13,7 @@ from domain.errors import MemifError
 from domain.evidence import CheckpointView, Unknown
 from domain.identity import AllocationId, DeviceId
 from domain.ledger import Ledger, Record
+from domain.resource import ResourceName
 
 
 class NothingKnown(MemifError):
@@ -48,8 +49,8 @@ class Start:
     meant: frozenset[AllocationId]
 
 
-def plan(devices: Sequence[str], ledger: Ledger, checkpoint: CheckpointView | Unknown) -> Start:
-    """Return whose directories a container with these ids needs.
+def plan(resource: ResourceName, devices: Sequence[str], ledger: Ledger, checkpoint: CheckpointView | Unknown) -> Start:
+    """Return whose directories a container with these ids of a resource needs.
 
     The ledger must have adopted what the checkpoint names.
 
@@ -57,15 +58,18 @@ def plan(devices: Sequence[str], ledger: Ledger, checkpoint: CheckpointView | Un
         NothingKnown: nobody holds one of the ids.
     """
     ids = frozenset(map(DeviceId, devices))
-    candidates = ledger.holding(ids)
+    candidates = ledger.holding(resource, ids)
     unknown = ids.difference(*(record.allocation.devices for record in candidates))
     if unknown:
         raise NothingKnown(sorted(unknown))
     exact = [record.allocation.id for record in candidates if frozenset(record.allocation.devices) == ids]
-    named = _named(ids, checkpoint).intersection(record.allocation.id for record in candidates)
+    named = _named(resource, ids, checkpoint).intersection(record.allocation.id for record in candidates)
     return Start(candidates=candidates, meant=named or frozenset(exact[-1:]))
 
 
-def _named(ids: frozenset[DeviceId], checkpoint: CheckpointView | Unknown) -> frozenset[AllocationId]:
+def _named(
+    resource: ResourceName, ids: frozenset[DeviceId], checkpoint: CheckpointView | Unknown
+) -> frozenset[AllocationId]:
     entries = checkpoint.entries if isinstance(checkpoint, CheckpointView) else ()
-    return frozenset(name for entry in entries if frozenset(entry.devices) == ids for name in entry.named())
+    exact = (entry for entry in entries if entry.resource == resource and frozenset(entry.devices) == ids)
+    return frozenset(name for entry in exact for name in entry.named())

@@ -1,6 +1,6 @@
 """How a question is put to containerd."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -39,16 +39,18 @@ class Conversation:
         self._path = path
         self._metadata = grpc.aio.Metadata((_NAMESPACE, namespace))
 
-    async def containers(self) -> AsyncGenerator[Any]:
-        """Yield every container.
+    async def containers(self, *, besides: Collection[str] = ()) -> AsyncGenerator[Any]:
+        """Yield every container but those of some ids.
 
         One a message: all in one could be more than a message may have, and tenants decide how large their
         environments are.
         """
+        # Conditions with commas between them must all hold; what does not match is not sent.
+        filters = [",".join(f'id!="{each}"' for each in besides)] if besides else []
         stream = self._api.list_stream
         some = False
         try:
-            async for raw in self._parts(stream):
+            async for raw in self._parts(stream, filters=filters):
                 some = True
                 yield self._message(stream.answer, raw).container
         except grpc.aio.AioRpcError as error:
@@ -56,7 +58,7 @@ class Conversation:
                 raise
         else:
             return
-        for container in (await self._ask(self._api.list_at_once)).containers:
+        for container in (await self._ask(self._api.list_at_once, filters=filters)).containers:
             yield container
 
     async def tasks(self) -> dict[str, int]:
@@ -81,11 +83,11 @@ class Conversation:
             kind = self._api.events.get(envelope.topic)
             yield envelope.topic, None if kind is None else self._message(kind, envelope.event.value)
 
-    async def _ask(self, method: "Method") -> Any:
+    async def _ask(self, method: "Method", **fields: object) -> Any:
         ask: grpc.aio.UnaryUnaryMultiCallable[Any, bytes] = self._channel.unary_unary(
             method.path, request_serializer=method.request.SerializeToString
         )
-        return self._message(method.answer, await ask(method.request(), metadata=self._metadata))
+        return self._message(method.answer, await ask(method.request(**fields), metadata=self._metadata))
 
     def _parts(self, method: "Method", **fields: object) -> AsyncIterable[bytes]:
         ask: grpc.aio.UnaryStreamMultiCallable[Any, bytes] = self._channel.unary_stream(

@@ -9,7 +9,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from domain.ports.runtime import RuntimeUnavailable
+from domain.ports.runtime import AnswerTooLarge, RuntimeUnavailable
 
 _SHOWN: Final = 300
 """Characters of containerd's text that are repeated."""
@@ -64,7 +64,8 @@ def refused(path: str, code: grpc.StatusCode, text: str | None) -> RuntimeUnavai
     cure = _CURES.get(code, _ANY_CURE)
     if "Permission denied" in shown:
         cure = _CURES[grpc.StatusCode.PERMISSION_DENIED]
-    return RuntimeUnavailable(f"containerd at {path} does not answer: {code.name}: {shown}; {cure}")
+    kind = AnswerTooLarge if code is grpc.StatusCode.RESOURCE_EXHAUSTED else RuntimeUnavailable
+    return kind(f"containerd at {path} does not answer: {code.name}: {shown}; {cure}")
 
 
 def not_understood(path: str) -> RuntimeUnavailable:

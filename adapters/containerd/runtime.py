@@ -1,7 +1,7 @@
 """containerd as a container runtime."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +10,7 @@ import grpc.aio
 from adapters.containerd.conversation import Conversation, channel
 from adapters.containerd.errors import mapped
 from adapters.containerd.feed import Feed
-from adapters.containerd.records import Records
+from adapters.containerd.records import Reading, Records
 from domain.evidence import RuntimeView
 from domain.ports.clock import Clock
 from domain.ports.runtime import RuntimeIdentity, RuntimeUnavailable
@@ -25,7 +25,7 @@ _SCHEME: Final = "unix://"
 
 
 class ContainerdRuntime:
-    """Reads containerd by its own API; keeps the port :class:`domain.ports.runtime.ContainerRuntime`.
+    """Reads containerd by its own API; keeps the port :class:`domain.ports.runtime.PartlyReadable`.
 
     One reading is one list of the containers, then one of the tasks.  A container without a task has ended, or has not
     been started yet: the latter is known only of those that were made while somebody listened for changes.
@@ -64,15 +64,23 @@ class ContainerdRuntime:
 
     async def snapshot(self) -> RuntimeView:
         """Return everything that exists."""
-        began = self._clock.monotonic()
         reading = self._records.reading()
+        view = await self._read(reading)
+        self._records.remember(reading)
+        return view
+
+    async def besides(self, ids: Collection[str]) -> RuntimeView:
+        """Return everything that exists but the objects of these ids."""
+        return await self._read(self._records.reading(), besides=ids)
+
+    async def _read(self, reading: Reading, *, besides: Collection[str] = ()) -> RuntimeView:
+        began = self._clock.monotonic()
         async with self._asking() as conversation:
-            async with aclosing(conversation.containers()) as containers:
+            async with aclosing(conversation.containers(besides=besides)) as containers:
                 async for each in containers:
                     reading.add(each)
             tasks = await conversation.tasks()
         objects = reading.objects(tasks, frozenset().union(*(feed.waiting for feed in self._feeds)))
-        self._records.remember(reading)
         return RuntimeView(began=began, objects=objects)
 
     async def identity(self) -> RuntimeIdentity:

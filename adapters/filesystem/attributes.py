@@ -6,6 +6,7 @@ import stat
 from dataclasses import dataclass, replace
 from typing import Final
 
+from adapters.filesystem import rights
 from adapters.filesystem.labels import Labels
 from domain.allocation import Directory
 from domain.ports.sockets import DirectoryUnusable
@@ -43,7 +44,7 @@ def settle(fd: int, wanted: Attributes, labels: Labels, path: str) -> tuple[str,
 
     Raises:
         OSError: the system refuses owner, group or mode.
-        DirectoryUnusable: the label cannot be set.
+        DirectoryUnusable: the label cannot be set, or the set-group-ID bit was dropped.
     """
     found = os.fstat(fd)
     changed = differences(found, wanted)
@@ -52,8 +53,18 @@ def settle(fd: int, wanted: Attributes, labels: Labels, path: str) -> tuple[str,
     if changed:
         # After the owner, because a change of owner may clear the set-id bits; and not by mkdir, because of the umask.
         os.fchmod(fd, wanted.mode)
+        _keep_group_bit(fd, wanted, path)
     label = labels.settle(fd, wanted.label, path)
     return (*changed, label) if label is not None else changed
+
+
+def _keep_group_bit(fd: int, wanted: Attributes, path: str) -> None:
+    """Make sure of the set-group-ID bit: the kernel drops it without a word where we may not give it to that group."""
+    if wanted.mode & stat.S_ISGID and not os.fstat(fd).st_mode & stat.S_ISGID:
+        raise DirectoryUnusable(
+            f"{path} does not keep mode {wanted.mode:04o} with group {wanted.gid}, so a dataplane's socket in it would"
+            f" not get that group; {rights.cure()}"
+        )
 
 
 def differences(found: os.stat_result, wanted: Attributes) -> tuple[str, ...]:

@@ -153,14 +153,15 @@ def _open_last(holder: int, name: str, host_dir: str, *, create: bool) -> int | 
 
 def _make_last(holder: int, name: str) -> int:
     os.mkdir(name, 0o700, dir_fd=holder)
-    fd = None
     try:
         fd = os.open(name, _AS_DIRECTORY, dir_fd=holder)
-        os.fchown(fd, os.geteuid(), os.getegid())
-        os.fchmod(fd, MODE)
-    except OSError:
-        if fd is not None:
+        try:
+            os.fchown(fd, os.geteuid(), os.getegid())
+            os.fchmod(fd, MODE)
+        except BaseException:
             os.close(fd)
+            raise
+    except OSError:
         with suppress(OSError):
             os.rmdir(name, dir_fd=holder)
         raise

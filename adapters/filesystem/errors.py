@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from adapters.filesystem import labels
+from adapters.filesystem import labels, rights
 from domain.ports.sockets import DirectoryUnusable, NoRoom
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -74,7 +74,7 @@ def translated(
 
 def obstacle(path: str, error: OSError) -> str:
     """Say why something could not be removed and what to do; the path is shown as it is given."""
-    if error.errno == errno.EPERM:
+    if error.errno == errno.EPERM and rights.TO_REMOVE not in rights.missing():
         return f"{path}: {_reason(error)}; if lsattr shows it immutable or append-only, use chattr -ia{_selinux()}"
     return f"{path}: {_reason(error)}; {_cure(error)}"
 
@@ -85,7 +85,7 @@ def _reason(error: OSError) -> str:
 
 def _cure(error: OSError) -> str:
     if error.errno in _DENIED:
-        return f"run the daemon as root with CAP_CHOWN, CAP_FOWNER and CAP_DAC_OVERRIDE{_selinux()}"
+        return f"{rights.cure()}{_selinux()}"
     return _CURES.get(error.errno or 0, _ANY)
 
 

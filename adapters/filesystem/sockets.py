@@ -81,16 +81,21 @@ class FileSystemSockets:
                 os.close(fd)
 
     def differences(self, directory: Directory) -> tuple[str, ...]:
-        """Say in what owner, group and mode are not as they must be, at the price of one look."""
+        """Say in what owner, group, mode and label are not as they must be, at the price of a look or two."""
         base = self._base(directory.host_dir, create=False)
         if base is None or not is_allocation_id(directory.id):
             return ()
         with in_our_words("cannot examine", directory.path):
             try:
                 found = os.stat(directory.id, dir_fd=base.fd, follow_symlinks=False)
+                if not stat.S_ISDIR(found.st_mode):
+                    return ()
+                place = f"/proc/self/fd/{base.fd}/{directory.id}"
+                label = self._labels.difference(place, directory.rules.selinux_label)
             except FileNotFoundError:
                 return ()
-        return attributes.differences(found, attributes.of(directory)) if stat.S_ISDIR(found.st_mode) else ()
+        told = attributes.differences(found, attributes.of(directory))
+        return told if label is None else (*told, label)
 
     def read(self, directory: Directory, name: str) -> str | None:
         """Return a small regular text file; ``None`` for anything else."""

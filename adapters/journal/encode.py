@@ -62,6 +62,7 @@ def pool_row(pool: Pool) -> Row:
         pool.secret_delivery.value,
         int(pool.pod_file),
         int(pool.pod_env_extra),
+        pool.device_info_dir,
         int(pool.read_only_mount),
         pool.numa_node,
         pool.list_interval,
@@ -131,8 +132,8 @@ def _allocation(row: Sequence[object]) -> tuple[Allocation, Standing]:
 def _pool(row: Sequence[object]) -> Pool:
     (
         resource, capacity, device_id, host_dir, container_dir, socket_name, env_suffix, annotation_prefix,
-        mode, group, label, secret_length, delivery, pod_file, pod_env_extra, read_only_mount, numa_node, interval,
-        retired, drained,
+        mode, group, label, secret_length, delivery, pod_file, pod_env_extra, device_info_dir, read_only_mount,
+        numa_node, interval, retired, drained,
     ) = row  # fmt: skip
     return Pool(
         resource=ResourceName(_a(str, resource)),
@@ -148,6 +149,7 @@ def _pool(row: Sequence[object]) -> Pool:
         secret_delivery=SecretDelivery(_a(str, delivery)),
         pod_file=bool(_a(int, pod_file)),
         pod_env_extra=bool(_a(int, pod_env_extra)),
+        device_info_dir=_text_or_none(device_info_dir),
         read_only_mount=bool(_a(int, read_only_mount)),
         numa_node=None if numa_node is None else _a(int, numa_node),
         list_interval=_a(float, interval),

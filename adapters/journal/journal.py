@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -93,7 +93,7 @@ class SqliteJournal:
 
     def use(self, pools: Iterable[Pool]) -> None:
         """See the port.  Pools that are not named stay as they were last used."""
-        self._change(schema.USE, [encode.pool_row(each) for each in pools])
+        self._change(schema.USE, [encode.pool_row(each) for each in pools], first=schema.upgrade)
 
     def check(self) -> None:
         """See the port.  Costs a few looks at names; after a failure the file is also read and written to."""
@@ -125,7 +125,7 @@ class SqliteJournal:
         try:
             connection = self._connect()
             allocations = tuple(encode.allocation_of(row) for row in connection.execute(schema.READ_ALLOCATIONS))
-            pools = tuple(encode.pool_of(row) for row in connection.execute(schema.READ_POOLS))
+            pools = tuple(encode.pool_of(row) for row in connection.execute(schema.read_pools(connection)))
         except Flawed:
             self._disconnect()
             raise
@@ -138,8 +138,15 @@ class SqliteJournal:
         self._identity = identity
         return Recovered(allocations=allocations, pools=pools)
 
-    def _change(self, statement: str, rows: list[encode.Row], *, durable: bool = False) -> None:
-        """Run one statement for each row, as one transaction."""
+    def _change(
+        self,
+        statement: str,
+        rows: list[encode.Row],
+        *,
+        durable: bool = False,
+        first: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        """Run one statement for each row, after what is to be done first, as one transaction."""
         if not rows:
             return
         self._failed = True
@@ -149,6 +156,8 @@ class SqliteJournal:
                 if durable:
                     connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("BEGIN IMMEDIATE")
+                if first is not None:
+                    first(connection)
                 connection.executemany(statement, rows)
                 connection.execute("COMMIT")
                 if durable:

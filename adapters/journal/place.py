@@ -107,7 +107,7 @@ def make(path: Path) -> Path:
 
     Under another name, so that a crash never leaves half a journal under the right one.
     """
-    fresh = path.with_name(f"{path.name}.new")
+    fresh = _fresh(path)
     for each in (fresh, *companions(fresh)):
         each.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -158,10 +158,29 @@ def companions(path: Path) -> tuple[Path, ...]:
     return tuple(path.with_name(path.name + suffix) for suffix in COMPANIONS)
 
 
-def _prune(path: Path) -> None:
+def left_behind(path: str) -> tuple[str, ...]:
+    """Return every file that a journal has on disk now: itself, one that was being made, those that were set aside."""
+    journal = Path(path)
+    try:
+        aside = _aside(journal)
+    except OSError:  # no such directory, or not ours to look into
+        return ()
+    files = (each for file in (journal, _fresh(journal), *aside) for each in (file, *companions(file)))
+    return tuple(str(each) for each in files if os.path.lexists(each))
+
+
+def _fresh(path: Path) -> Path:
+    return path.with_name(f"{path.name}.new")
+
+
+def _aside(path: Path) -> list[Path]:
+    """Return the files that were set aside, the oldest first."""
     pattern = re.compile(re.escape(path.name) + r"\.\d{8}T\d{6}Z\.bad", re.ASCII)
-    bad = sorted(each for each in path.parent.iterdir() if pattern.fullmatch(each.name))
-    for old in bad[:-KEPT]:
+    return sorted(each for each in path.parent.iterdir() if pattern.fullmatch(each.name))
+
+
+def _prune(path: Path) -> None:
+    for old in _aside(path)[:-KEPT]:
         for each in (old, *companions(old)):
             # One that cannot be removed, such as a directory, is no reason not to start.
             with suppress(OSError):

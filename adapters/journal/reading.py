@@ -40,5 +40,5 @@ def _contents(path: Path, how: str = "") -> Recovered:
         schema.inspect(connection)
         return Recovered(
             allocations=tuple(encode.allocation_of(row) for row in connection.execute(schema.READ_ALLOCATIONS)),
-            pools=tuple(encode.pool_of(row) for row in connection.execute(schema.READ_POOLS)),
+            pools=tuple(encode.pool_of(row) for row in connection.execute(schema.read_pools(connection))),
         )

@@ -1,8 +1,8 @@
 """The journal's tables, and whether a file has them.
 
 ``application_id`` says that a file is ours, ``user_version`` which form it has: 100 times the major number plus the
-minor.  A minor version only adds columns that may be left out, so a file of any minor of our major is opened as it is:
-columns that we do not know are neither read nor written.
+minor.  A minor version only adds columns that may be left out, so a file of any minor of our major is opened: columns
+that we do not know are neither read nor written, and those that it lacks are added.
 """
 
 import sqlite3
@@ -14,7 +14,10 @@ APPLICATION_ID: Final = 0x6D656D66
 """``memf`` in ASCII."""
 
 MAJOR: Final = 1
-MINOR: Final = 0
+MINOR: Final = 1
+
+_ADDED: Final = (("pool", "device_info_dir", "TEXT"),)
+"""Columns that came with a minor version: table, name and type."""
 
 ALLOCATION_COLUMNS: Final = (
     "id",
@@ -52,6 +55,7 @@ POOL_COLUMNS: Final = (
     "secret_delivery",
     "pod_file",
     "pod_env_extra",
+    "device_info_dir",
     "read_only_mount",
     "numa_node",
     "list_interval",
@@ -101,6 +105,7 @@ _TABLES: Final = (
         secret_delivery TEXT NOT NULL,
         pod_file INTEGER NOT NULL,
         pod_env_extra INTEGER NOT NULL,
+        device_info_dir TEXT,
         read_only_mount INTEGER NOT NULL,
         numa_node INTEGER,
         list_interval REAL NOT NULL,
@@ -121,7 +126,6 @@ def _marks(columns: tuple[str, ...]) -> str:
 
 # Built from the constants above and nothing else.
 READ_ALLOCATIONS: Final = f"SELECT {_listed(ALLOCATION_COLUMNS)} FROM allocation ORDER BY seq"  # noqa: S608
-READ_POOLS: Final = f"SELECT {_listed(POOL_COLUMNS)} FROM pool ORDER BY resource"  # noqa: S608
 ADD: Final = f"INSERT OR REPLACE INTO allocation ({_listed(ALLOCATION_COLUMNS)}) VALUES ({_marks(ALLOCATION_COLUMNS)})"  # noqa: S608
 OWN: Final = """
     UPDATE allocation
@@ -169,6 +173,26 @@ def inspect(connection: sqlite3.Connection) -> None:
         raise Flawed("it is damaged: SQLite's quick_check found an inconsistency")
 
 
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Add the columns that an older minor version lacks, in the transaction that first writes them.
+
+    Raises:
+        sqlite3.Error: that cannot be done now; the journal can be read all the same.
+    """
+    lacking = [each for each in _ADDED if each[1] not in _columns(connection, each[0])]
+    for table, column, kind in lacking:
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+    if lacking:
+        connection.execute(f"PRAGMA user_version = {100 * MAJOR + MINOR}")
+
+
+def read_pools(connection: sqlite3.Connection) -> str:
+    """Return the statement that reads the pools; a column that the file lacks is read as if nothing stood in it."""
+    there = _columns(connection, "pool")
+    listed = ", ".join(each if each in there else f"NULL AS {each}" for each in POOL_COLUMNS)
+    return f"SELECT {listed} FROM pool ORDER BY resource"  # noqa: S608 - as above
+
+
 def probe(connection: sqlite3.Connection) -> None:
     """Write a page of a journal anew as it is, down to the disk.
 
@@ -179,6 +203,10 @@ def probe(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA user_version = {version}")
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from adapters._pb.kubelet.deviceplugin.v1beta1 import api_pb2
 from adapters.kubelet import translate
 from domain.answer import Answer
-from domain.evidence import CheckpointEntry, CheckpointView, Unknown
+from domain.evidence import Absent, CheckpointEntry, CheckpointView, Unknown
 from domain.identity import DeviceId, PodUid
 from domain.ports.clock import Clock
 from domain.resource import ResourceName
@@ -57,7 +57,7 @@ class KubeletCheckpoint:
         try:
             return CheckpointView(began=began, entries=self._entries())
         except FileNotFoundError:
-            return Unknown(f"{self._path} does not exist; the kubelet writes it with the first device list")
+            return Absent(f"{self._path} does not exist; the kubelet writes it with the first device list")
         except OSError as error:
             return Unknown(f"{self._path} cannot be read: {error.strerror}")
         except _NotUnderstood as error:

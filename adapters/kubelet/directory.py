@@ -8,21 +8,12 @@ import socket
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final
+
+from domain.reply import Reply
 
 _NAME_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
 _NAME_LENGTH: Final = 8
-
-
-class Reply(Enum):
-    """What connecting to a socket file says."""
-
-    ANSWERS = auto()
-    REFUSES = auto()
-    """Nobody listens: left behind by a process that died, or bound a moment ago and not listening yet."""
-    DENIED = auto()
-    ABSENT = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +71,14 @@ class PluginDirectory:
         return tuple(
             name for name in self._sockets() if self._ours.fullmatch(name) and self._reply(name) is Reply.REFUSES
         )
+
+    def leftover_paths(self) -> tuple[str, ...]:
+        """Return where the sockets of ours lie whose process is dead."""
+        return tuple(os.path.join(self.path, name) for name in self.leftovers())  # noqa: PTH118
+
+    def contivs(self) -> Reply:
+        """Say who answers under the name that a Contiv agent gives its own socket."""
+        return self._reply(self._endpoint)
 
     def unlink(self, name: str) -> None:
         """Remove a socket; one that is gone already is fine.

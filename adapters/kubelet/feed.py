@@ -44,6 +44,12 @@ class DeviceFeed:
         """Streams that are open now."""
         return len(self._open)
 
+    def renew(self, interval: float) -> None:
+        """Send an unchanged list after another interval from now on."""
+        if interval != self._interval:
+            self._interval = interval
+            self.publish()
+
     def publish(self) -> None:
         """Send the list again on every open stream."""
         self._publications += 1

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from adapters.kubelet.directory import PluginDirectory
@@ -19,11 +21,25 @@ _LOOK: Final = 0.5
 """Seconds between two looks whether a foreign socket is still there."""
 
 
+@dataclass(slots=True)
+class _Running:
+    """A session, and what its pool is told apart by in the names of its sockets.
+
+    Attributes:
+        task: that runs it, ``None`` before the first.
+    """
+
+    session: KubeletSession
+    number: int
+    task: "asyncio.Task[None] | None" = None
+
+
 class KubeletPlugins:
-    """Runs a session for each pool.
+    """Runs a session for each pool, as long as the pool is served.
 
     Sessions start when no other process serves under our names: a second plugin for one resource takes the devices
-    from the first, and when either ends the kubelet cuts off both.  Which pools there are is asked when it runs.
+    from the first, and when either ends the kubelet cuts off both.  Which pools there are is asked when it runs, and
+    again when it is told to follow.
     """
 
     def __init__(
@@ -44,7 +60,9 @@ class KubeletPlugins:
         self._lists = lists
         self._registered = registered
         self._times = times or Times()
-        self._sessions: dict[ResourceName, KubeletSession] = {}
+        self._sessions: dict[ResourceName, _Running] = {}
+        self._follow = asyncio.Event()
+        self._restarts = 0
         self._directory = directory
         self._watch = watch
         self._reports = reports
@@ -55,9 +73,8 @@ class KubeletPlugins:
 
     async def run(self) -> None:
         """Serve and register every pool until cancelled."""
-        self._sessions = {
-            plugin.resource: self._session(plugin, number) for number, plugin in enumerate(self._plugins())
-        }
+        self._sessions = {}
+        self._meet()
         self._running = True
         self._changed()
         if not self._sessions:
@@ -67,8 +84,20 @@ class KubeletPlugins:
         await self._alone()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch.run(), name="watch of the plugin directory")
-            for resource, session in self._sessions.items():
-                tasks.create_task(session.run(), name=f"session of {resource}")
+            while True:
+                self._follow.clear()
+                await self._part()
+                self._meet()
+                for resource, each in self._sessions.items():
+                    each.session.renew()
+                    if each.task is None:
+                        each.task = tasks.create_task(each.session.run(), name=f"session of {resource}")
+                self._changed()
+                await self._follow.wait()
+
+    def follow(self) -> None:
+        """Serve the pools that there are now: sessions begin and end with them, and all others go on as they are."""
+        self._follow.set()
 
     async def flush(self) -> None:
         """Wait until the lists that were published last are written to the kubelet; the caller bounds the wait."""
@@ -82,7 +111,7 @@ class KubeletPlugins:
     @property
     def begun(self) -> bool:
         """Whether every socket answers that can: the kubelet's directory, or a rival's end, may still be awaited."""
-        sessions = self._sessions.values()
+        sessions = [each.session for each in self._sessions.values()]
         return self._running and (self._obstacle is not None or all(session.begun for session in sessions))
 
     @contextmanager
@@ -96,12 +125,33 @@ class KubeletPlugins:
 
     def registrations(self) -> dict[ResourceName, Registration]:
         """Return how each pool stands."""
-        return {resource: session.status for resource, session in self._sessions.items()}
+        return {resource: each.session.status for resource, each in self._sessions.items()}
 
     @property
     def kubelet_restarts(self) -> int:
         """How often the kubelet started anew while we watched."""
-        return max((session.kubelets - 1 for session in self._sessions.values() if session.kubelets), default=0)
+        seen = (each.session.kubelets - 1 for each in self._sessions.values())
+        self._restarts = max(self._restarts, *seen, 0)
+        return self._restarts
+
+    def _meet(self) -> None:
+        """Make a session for each pool that has none; it does not run yet."""
+        for plugin in self._plugins():
+            if plugin.resource not in self._sessions:
+                taken = {each.number for each in self._sessions.values()}
+                number = next(number for number in count() if number not in taken)
+                self._sessions[plugin.resource] = _Running(self._session(plugin, number), number)
+
+    async def _part(self) -> None:
+        """End the session of each pool that is not served any more."""
+        served = {plugin.resource for plugin in self._plugins()}
+        for resource in [each for each in self._sessions if each not in served]:
+            task = self._sessions[resource].task
+            if task is not None:
+                task.cancel()
+                await asyncio.wait((task,))
+            self._restarts = self.kubelet_restarts  # the one that goes may be the one that counted them all
+            del self._sessions[resource]
 
     def _session(self, plugin: DevicePlugin, number: int) -> KubeletSession:
         return KubeletSession(

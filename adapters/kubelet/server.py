@@ -21,6 +21,18 @@ FAREWELL: Final = 0.5
 """Seconds that calls in flight are given when a server ends; streams end at once."""
 
 
+MOST_CONNECTIONS: Final = 32
+"""At a time.  The kubelet has one; each costs a descriptor, and without one left no directory can be made."""
+
+_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
+    # Who connects and does not go on to speak gRPC has to make room.
+    ("grpc.server_handshake_timeout_ms", 5_000),
+    ("grpc.max_metadata_size", 16 * 1024),
+)
+
+
 class NoSocket(MemifError):
     """The plugin's socket cannot be made."""
 
@@ -59,13 +71,13 @@ async def serving(
         NoSocket: the socket cannot be made there.
     """
     feed = DeviceFeed(changed=changed, interval=interval)
-    server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+    server = grpc.aio.server(options=_OPTIONS)
     api_pb2_grpc.add_DevicePluginServicer_to_server(
         DevicePluginService(plugin=plugin, feed=feed, reports=reports), server
     )
     _bind(server, path)
-    await server.start()
     try:
+        await server.start()  # which runs on although whoever waits for it is told to end
         yield PluginServer(path=path, feed=feed)
     finally:
         feed.close()

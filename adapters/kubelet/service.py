@@ -5,15 +5,18 @@ place.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from grpc import aio
+from structlog.contextvars import bound_contextvars
 
 from adapters._pb.kubelet.deviceplugin.v1beta1 import api_pb2, api_pb2_grpc
-from adapters.kubelet import refusals, translate
+from adapters.kubelet import numa, refusals, translate
 from adapters.kubelet.feed import DeviceFeed
 from domain.errors import MemifError
+from domain.pool import Device
 from domain.ports.inbound import DevicePlugin
 from domain.ports.reports import Reports
 
@@ -74,13 +77,32 @@ class DevicePluginService(api_pb2_grpc.DevicePluginServicer):
         return api_pb2.PreStartContainerResponse()
 
     async def _list(self) -> api_pb2.ListAndWatchResponse:
-        return translate.device_list(self._plugin.devices())
+        return translate.device_list(self._placed(self._plugin.devices()))
+
+    def _placed(self, devices: Sequence[Device]) -> Sequence[Device]:
+        """Return the devices without the NUMA nodes that this machine does not have, and warn of those."""
+        if all(each.numa_node is None for each in devices) or (nodes := numa.online()) is None:
+            return devices
+        missing = numa.missing(devices, nodes)
+        if not missing:
+            return devices
+        self._reports.warn(
+            "the NUMA node of a pool is not on this machine, so its devices are listed without one; correct numa_node",
+            resource=self._plugin.resource,
+            numa_node=list(missing),
+            present=sorted(nodes),
+        )
+        return numa.without(missing, devices)
 
     async def _granted(self, request: api_pb2.AllocateRequest) -> api_pb2.AllocateResponse:
         return translate.allocate_response(await self._plugin.allocate(translate.requests(request)))
 
     async def _guarded(self, call: str, context: Context, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask the core, and refuse the call with the status of what it raises."""
+        """Ask the core, and refuse the call with the status of what it raises; all that is logged of it has one id."""
+        with bound_contextvars(request=secrets.token_hex(4)):
+            return await self._asked(call, context, ask)
+
+    async def _asked(self, call: str, context: Context, ask: Callable[[], Awaitable[T]]) -> T:
         try:
             return await ask()
         except asyncio.CancelledError:

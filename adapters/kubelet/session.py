@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Never
 
-from adapters.kubelet.directory import KubeletSocket, PluginDirectory, Reply
+from adapters.kubelet.directory import KubeletSocket, PluginDirectory
 from adapters.kubelet.feed import DeviceFeed
 from adapters.kubelet.lists import KubeletLists
 from adapters.kubelet.registration import Refusal, register
@@ -23,6 +23,7 @@ from domain.pool import Health
 from domain.ports.inbound import DevicePlugin
 from domain.ports.kubelet import KubeletUnavailable, PodResources, Registration
 from domain.ports.reports import Reports
+from domain.reply import Reply
 
 _FIRST_RETRY: Final = 0.001
 """Seconds after which a socket that refused is tried again: the kubelet binds a moment before it listens."""
@@ -122,6 +123,11 @@ class KubeletSession:
     def status(self, status: Registration) -> None:
         self._status = replace(status, streams=0)  # counted when somebody asks
         self._changed()
+
+    def renew(self) -> None:
+        """Take over what may have changed of the pool beside its list, and keep the stream."""
+        if self._feed is not None:
+            self._feed.renew(self._plugin.list_interval)
 
     async def run(self) -> None:
         """Keep the pool registered until cancelled."""

@@ -1,7 +1,7 @@
 """A container runtime without containers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
@@ -57,6 +57,11 @@ class MemoryRuntime:
         if failure is not None:
             raise failure
         return RuntimeView(began=began, objects=self.objects)
+
+    async def besides(self, ids: Collection[str]) -> RuntimeView:
+        """Return what a snapshot does, without some objects."""
+        view = await self.snapshot()
+        return replace(view, objects=tuple(each for each in view.objects if each.id not in ids))
 
     async def identity(self) -> RuntimeIdentity:
         """Return which runtime answers now."""

@@ -81,7 +81,7 @@ class MemorySockets:
         return Ensured(inode=made.inode, mended=_mend(made, directory))
 
     def differences(self, directory: Directory) -> tuple[str, ...]:
-        """Say in what group and mode are not as they must be; an owner there is none."""
+        """Say in what group, mode and label are not as they must be; an owner there is none."""
         self._ask("differences", directory.path)
         base = self._bases.get(directory.host_dir)
         made = base.present.get(directory.id) if base is not None else None
@@ -265,9 +265,11 @@ class MemorySockets:
 
 
 def _differences(made: _Made, rules: DirectoryRules) -> tuple[str, ...]:
+    label = rules.selinux_label
     pairs = (
         (f"group {made.group}", f"{rules.group}", made.group == rules.group),
         (f"mode {made.mode:04o}", f"{rules.mode:04o}", made.mode == rules.mode),
+        (f"label {made.label or 'none'}", label, label in {"auto", "none", made.label}),
     )
     return tuple(f"{before} -> {after}" for before, after, same in pairs if not same)
 
@@ -276,11 +278,9 @@ def _mend(made: _Made, directory: Directory) -> tuple[str, ...]:
     """Make a directory as its rules say and return what was changed, in words."""
     rules = directory.rules
     changed = list(_differences(made, rules))
-    label = None if rules.selinux_label in {"auto", "none"} else rules.selinux_label
     made.group, made.mode = rules.group, rules.mode
-    if label is not None and made.label != label:
-        changed.append(f"label {made.label or 'none'} -> {label}")
-        made.label = label
+    if rules.selinux_label not in {"auto", "none"}:
+        made.label = rules.selinux_label
     for file in directory.files:
         found = made.files.get(file.name)
         if found is None or found.content != file.content:

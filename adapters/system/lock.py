@@ -126,6 +126,30 @@ class NodeLock:
         except OSError as error:
             raise self._unusable("touched", error) from error
 
+    def is_free(self) -> bool:
+        """Tell whether no process holds the lock; nothing is made for that, and a lock that is not there is free.
+
+        Whoever tries to get it just then has to try again, as every process does that waits for it.
+
+        Raises:
+            LockUnusable: it may not be looked at.
+        """
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | _FLAGS)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            raise self._unusable("opened", error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise self._unusable("looked at", error) from error
+        finally:
+            os.close(descriptor)
+        return True
+
     def holder(self) -> Holder | None:
         """Return what the last holder left in the file; ``None`` if there is nothing that can be read."""
         try:

@@ -10,6 +10,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from enum import Enum, auto
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -38,7 +39,19 @@ class _State(Enum):
 class _Call(Generic[T]):
     """One job on its way from the event loop to the thread and back."""
 
-    __slots__ = ("_arrived", "_job", "_lock", "_loop", "_state", "_taken_back", "_undo", "error", "result", "what")
+    __slots__ = (
+        "_arrived",
+        "_context",
+        "_job",
+        "_lock",
+        "_loop",
+        "_state",
+        "_taken_back",
+        "_undo",
+        "error",
+        "result",
+        "what",
+    )
 
     def __init__(self, what: str, job: Callable[[], T], undo: Callable[[T], None] | None) -> None:
         self.what = what
@@ -46,6 +59,8 @@ class _Call(Generic[T]):
         self.error: BaseException | None = None
         self._job = job
         self._undo = undo
+        self._context = copy_context()
+        """What the caller is about, so that what is logged of the job says so too."""
         self._loop = asyncio.get_running_loop()
         self._arrived: asyncio.Future[None] = self._loop.create_future()
         self._lock = threading.Lock()
@@ -89,7 +104,7 @@ class _Call(Generic[T]):
     def perform(self) -> None:
         """Run the job and keep what comes of it, whatever that is."""
         try:
-            self.result = self._job()
+            self.result = self._context.run(self._job)
         except BaseException as error:  # noqa: BLE001  it is the caller's, and raised there
             self.error = error
 
@@ -119,7 +134,7 @@ class _Call(Generic[T]):
             lost(self.what, self.error)
         elif self._undo is not None:
             try:
-                self._undo(self.result)
+                self._context.run(self._undo, self.result)
             except BaseException as error:  # noqa: BLE001  nobody else could hear of it
                 lost(f"undoing {self.what}", error)
 

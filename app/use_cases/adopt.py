@@ -95,7 +95,7 @@ class Adopt:
 
     def _store(self, allocations: list[Allocation]) -> dict[AllocationId, int]:
         try:
-            self._storage.journal.add(allocations)
+            self._storage.record(allocations)
         except JournalUnusable as error:
             # The kubelet's record is the durable one: it will be adopted from again.
             self._reports.warn("an adopted allocation is not in the journal", reason=str(error))

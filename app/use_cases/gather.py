@@ -5,13 +5,11 @@ from dataclasses import dataclass
 
 from app.use_cases.state import State
 from app.use_cases.storage import Storage
-from domain import resync
-from domain.evidence import DirectoryView, RuntimeView, Unknown
+from domain.evidence import DirectoryView, Evidence, RuntimeView, Unknown, uids_seen
 from domain.ports.clock import Clock
 from domain.ports.kubelet import KubeletUnavailable, PodResources
 from domain.ports.runtime import ContainerRuntime, RuntimeUnavailable
 from domain.ports.worker import Worker
-from domain.resync import Evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ class Gather:
         A runtime that just started, or one that is not the kubelet's, shows nothing too.  Where the kubelet may not
         be listed at the moment the doubt stays, for one interval at most.
         """
-        if isinstance(runtime, Unknown) or resync.uids_seen(runtime):
+        if isinstance(runtime, Unknown) or uids_seen(runtime):
             return False, False
         if not self._state.may_list(self._interval):
             return True, False

@@ -56,7 +56,7 @@ class PreStart:
             return
         checkpoint = await self._adopt.from_checkpoint(budget=BUDGET)
         try:
-            plan = start.plan(devices, self._state.ledger, checkpoint)
+            plan = start.plan(pool.resource, devices, self._state.ledger, checkpoint)
         except NothingKnown:
             self._lists.publish((pool.resource,))
             raise

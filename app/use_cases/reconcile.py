@@ -14,7 +14,7 @@ from app.use_cases.storage import Storage
 from domain import resync
 from domain.allocation import Directory
 from domain.claims import Fault
-from domain.evidence import CheckpointView, DirectoryView, RuntimeView, Unknown
+from domain.evidence import CheckpointView, DirectoryView, Evidence, RuntimeView, Unknown
 from domain.identity import AllocationId
 from domain.ledger import Ledger, Standing
 from domain.overview import LastReconcile
@@ -25,7 +25,7 @@ from domain.ports.measures import Measures
 from domain.ports.reports import Reports
 from domain.ports.worker import Worker
 from domain.resource import ResourceName
-from domain.resync import Effect, Evidence, Policy
+from domain.resync import Effect, Policy
 
 _KEEPING: Final = (resync.Adopt, resync.Own, resync.Repair)
 """Effects for what lives."""
@@ -76,7 +76,7 @@ class Reconcile:
         self._interval = interval
         self._grace = grace
         self._told: str | None = None
-        self._rejected: set[tuple[str, Fault]] = set()
+        self._rejected: dict[str, set[Fault]] = {}
 
     async def __call__(self, *, dry_run: bool = False) -> Reconciled:
         """Gather, decide and, unless it is a dry run, do."""
@@ -114,15 +114,29 @@ class Reconcile:
             if isinstance(effect, _KEEPING):
                 await self._do(effect, ledger, listed=gathered.listed)
         left = await self._resume(gathered.evidence.directories)
+        due = await self._due(effects, ledger, left)
         for effect in effects:
-            had_its_pass = (
-                isinstance(effect, resync.Release)
-                and effect.id in left
-                and ledger.records[effect.id].standing is Standing.RELEASING
-            )
-            if not isinstance(effect, _KEEPING) and not had_its_pass:
+            postponed = isinstance(effect, resync.Release) and effect.id not in due
+            if not isinstance(effect, _KEEPING) and not postponed:
                 await self._do(effect, ledger, listed=gathered.listed)
         await self._compare(gathered.evidence.directories)
+        self._tell_rejections(gathered.evidence)
+
+    async def _due(
+        self, effects: Sequence[Effect], ledger: Ledger, left: frozenset[AllocationId]
+    ) -> frozenset[AllocationId]:
+        """Return what is released in this reconcile: nothing that had its pass, and nothing if it cannot be recorded.
+
+        Args:
+            effects: everything that was decided.
+            ledger: by which it was decided.
+            left: of whose directories something was left by the pass for earlier removals.
+        """
+        releasing = (each.id for each in effects if isinstance(each, resync.Release))
+        due = frozenset(
+            name for name in releasing if name not in left or ledger.records[name].standing is not Standing.RELEASING
+        )
+        return due if due and await self._release.possible() else frozenset()
 
     async def _do(self, effect: Effect, ledger: Ledger, *, listed: bool) -> None:
         """Carry one effect out; the ledger is the one that it was decided by."""
@@ -145,18 +159,25 @@ class Reconcile:
                 assert_never(effect)
 
     def _tell_rejections(self, evidence: Evidence) -> None:
-        """Say of each claim that is ignored why, once an object and reason."""
+        """Count each claim that is ignored by its faults, and say it once an object, as long as the object exists."""
+        if isinstance(evidence.runtime, Unknown):
+            return
         found = resync.rejections(self._state.ledger, evidence, self._state.known_pools, now=self._clock.now())
         for each in found:
-            if (each.object_id, each.fault) not in self._rejected:
-                self._measures.claim_rejected(each.fault)
+            faults = self._rejected.setdefault(each.object_id, set())
+            if each.fault in faults:
+                continue
+            self._measures.claim_rejected(each.fault)
+            if not faults:
                 self._reports.warn(
                     "a memif claim of a container is ignored; its author, or its image's, may be up to something",
                     container=each.object_id,
                     fault=each.fault.value,
                     socket=each.socket,
                 )
-        self._rejected = {(each.object_id, each.fault) for each in found}
+            faults.add(each.fault)
+        exist = {each.id for each in evidence.runtime.objects}
+        self._rejected = {name: faults for name, faults in self._rejected.items() if name in exist}
 
     async def _repair(self, effect: resync.Repair) -> None:
         record = self._state.ledger.get(effect.id)

@@ -1,6 +1,8 @@
 """Recovery: from what was left by the process before us to the state that the kubelet is served with.
 
-Everything here comes before registering, because the kubelet may start containers from its own record at once.
+Everything here comes before registering, because the kubelet may start containers from its own record at once.  So
+nothing that may take long is done here: what earlier removals left is deleted by the first reconcile, which follows
+the registration.
 """
 
 from app.use_cases.adopt import Adopt
@@ -63,7 +65,6 @@ class Recover:
                 self._storage.sockets.open(host_dir)
             except (DirectoryUnusable, NoRoom) as error:
                 self._reports.warn("a base directory that living allocations use cannot be used", reason=str(error))
-        self._storage.resume(sorted(configured | recorded))
 
     async def _repair(self) -> None:
         live = self._state.ledger.live()

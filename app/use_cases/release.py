@@ -29,6 +29,19 @@ class Release:
         self._measures = measures
         self._told: set[AllocationId] = set()
 
+    async def possible(self) -> bool:
+        """Tell whether the journal would record a release now; say so if not.
+
+        Watchers are told of a release before it is recorded, and that the allocation lives again if it cannot be.  To
+        be asked before releasing by the rule, or they were told both at every reconcile while a disk is full.
+        """
+        try:
+            await self._worker.run("checking the journal", self._storage.journal.check)
+        except JournalUnusable as error:
+            self._reports.warn("nothing is released while it cannot be recorded", reason=str(error))
+            return False
+        return True
+
     async def __call__(self, decided: Record, *, reason: str, by: ReleasedBy = ReleasedBy.RULE) -> bool:
         """Release the allocation if it stands as it did when that was decided; tell whether nobody can use it any more.
 
@@ -72,7 +85,7 @@ class Release:
             return False
         self._state.ledger = self._state.ledger.standing(name, Standing.FORCED)
         try:
-            await self._worker.run("forcing an allocation out", lambda: self._remove(now, Standing.FORCED))
+            await self._worker.run("forcing an allocation out", lambda: self._force_out(now))
         except JournalUnusable as error:
             self._reports.warn("an allocation is not forced out", allocation=name, reason=str(error))
             self._if_standing(name, Standing.FORCED, now.standing)
@@ -84,6 +97,12 @@ class Release:
     def _remove(self, record: Record, standing: Standing) -> Leftover:
         self._storage.journal.stand((record.allocation.id,), standing)
         return self._storage.clear(record.allocation.directory)
+
+    def _force_out(self, record: Record) -> Leftover:
+        # A full disk may have kept it out of the journal when it was adopted, and without a record there, adoption
+        # would bring it back after a crash.
+        self._storage.record((record.allocation,))
+        return self._remove(record, Standing.FORCED)
 
     def _drop(self, name: AllocationId) -> None:
         try:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from domain.events import EventLog, changes
-from domain.evidence import CheckpointView, RuntimeView, Unknown
+from domain.evidence import CheckpointView, Evidence, RuntimeView, Unknown
 from domain.figures import Source
 from domain.health import Pulse
 from domain.ledger import Ledger
@@ -14,7 +14,6 @@ from domain.pool import Pool
 from domain.ports.clock import Clock
 from domain.ports.runtime import RuntimeIdentity
 from domain.resource import ResourceName
-from domain.resync import Evidence
 
 QUIET: Final = 0.2
 """Seconds after an answered Allocate in which the kubelet is not listed: it then forgets the ids it just chose."""
@@ -135,6 +134,11 @@ class State:
         finally:
             self._in_flight -= 1
             self._answered = self._clock.monotonic()
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether an Allocate is in flight."""
+        return self._in_flight > 0
 
     def allocated_since(self, moment: float) -> bool:
         """Whether an Allocate is in flight or was answered after a monotonic time."""

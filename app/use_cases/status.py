@@ -1,17 +1,20 @@
 """Status: how the daemon is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from app.use_cases.state import State
 from domain.evidence import CheckpointView, RuntimeView, Unknown
+from domain.health import Pulse
 from domain.overview import Overview, PoolStatus, ViewStatus
-from domain.pool import Health
+from domain.pool import Health, Pool
 from domain.ports.clock import Clock
 from domain.ports.inbound import DevicePlugin
 from domain.ports.kubelet import Registration, Registrations
 
 _DRAINED = "not configured any more; served until its last allocation is gone"
+_RETIRED = "devices above the capacity stay listed as unhealthy until a start at which nobody holds them: {count}"
+_LEAVING = "the daemon is leaving and has withdrawn every device"
 _UNKNOWN = Registration(reason="not started")
 
 
@@ -66,17 +69,28 @@ class Status:
 
     def _pool(self, plugin: DevicePlugin, registration: Registration) -> PoolStatus:
         pool, devices = self._state.pools[plugin.resource], plugin.devices()
-        reason = registration.reason
-        if not registration.registered:
-            reason = self._registrations.obstacle or reason
         return PoolStatus(
             resource=plugin.resource,
             registration=registration,
             listed=len(devices),
             healthy=sum(each.health is Health.HEALTHY for each in devices),
             allocated=len(self._state.ledger.devices_held(plugin.resource)),
-            reason=reason or (_DRAINED if pool.drained else None),
+            reason="; ".join(self._troubles(pool, registration)) or None,
         )
+
+    def _troubles(self, pool: Pool, registration: Registration) -> Iterator[str]:
+        """Say everything that keeps a pool's devices from pods: one trouble does not hide the other."""
+        obstacle = None if registration.registered else self._registrations.obstacle
+        if (reason := obstacle or registration.reason) is not None:
+            yield reason
+        if (trouble := self._state.health.get(pool.resource, Pulse()).trouble) is not None:
+            yield f"devices are unhealthy: {trouble}"
+        if self._state.draining:
+            yield _LEAVING
+        if pool.drained:
+            yield _DRAINED
+        elif pool.retired:
+            yield _RETIRED.format(count=len(pool.retired))
 
 
 def _unknown(view: RuntimeView | CheckpointView | Unknown) -> str | None:

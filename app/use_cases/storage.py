@@ -4,7 +4,7 @@ Each method is one job or part of one.  What it takes are values; the ledger sta
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ from domain.identity import AllocationId
 from domain.ledger import Standing
 from domain.pool import SecretDelivery
 from domain.ports.checkpoint import Checkpoint
+from domain.ports.device_info import DeviceInfoFiles
 from domain.ports.journal import Journal, JournalUnusable
 from domain.ports.reports import Reports
 from domain.ports.sockets import DirectoryUnusable, Ensured, Leftover, NoRoom, SocketDirectories
@@ -38,31 +39,56 @@ class Storage:
     """Journal, directories and checkpoint as the worker uses them."""
 
     def __init__(
-        self, *, journal: Journal, sockets: SocketDirectories, checkpoint: Checkpoint, reports: Reports
+        self,
+        *,
+        journal: Journal,
+        sockets: SocketDirectories,
+        checkpoint: Checkpoint,
+        device_info: DeviceInfoFiles,
+        reports: Reports,
     ) -> None:
         self.journal = journal
         self.sockets = sockets
         self.checkpoint = checkpoint
+        self.device_info = device_info
         self._reports = reports
         self._strangers: dict[str, frozenset[str]] = {}
         self._passes: dict[str, Counter[AllocationId]] = {}
         self._odd: frozenset[AllocationId] = frozenset()
 
-    def keep(self, allocations: Sequence[Allocation]) -> dict[AllocationId, int]:
+    def keep(
+        self, allocations: Sequence[Allocation], device_info: Mapping[str, Mapping[str, str]] | None = None
+    ) -> dict[AllocationId, int]:
         """Store new allocations, all or none, and return the inodes of their directories.
+
+        Args:
+            allocations: new ones.
+            device_info: files that tell of their devices, content by name by directory.
 
         The journal comes first: a directory without a record would outlive a crash unnoticed for a grace period, a
         record without a directory is repaired.
         """
-        self.journal.add(allocations, durable=any(each.secret_delivery is SecretDelivery.FILE for each in allocations))
+        self.record(allocations)
         inodes: dict[AllocationId, int] = {}
         try:
             for each in allocations:
                 inodes[each.id] = self.sockets.make(each.directory)
+            for directory, files in (device_info or {}).items():
+                self.device_info.write(directory, files)
         except Exception:
             self._take_back(allocations, made=[each for each in allocations if each.id in inodes])
             raise
         return inodes
+
+    def record(self, allocations: Sequence[Allocation]) -> None:
+        """Write allocations into the journal, down to the disk where a loss of power would lose a secret otherwise.
+
+        One that is delivered in a file is in no answer, so the kubelet does not have it, and the file is in memory.
+
+        Raises:
+            JournalUnusable: none was recorded.
+        """
+        self.journal.add(allocations, durable=any(each.secret_delivery is SecretDelivery.FILE for each in allocations))
 
     def discard(self, allocations: Iterable[Allocation]) -> None:
         """Take back allocations that nobody was told of.
@@ -138,7 +164,7 @@ class Storage:
         return left
 
     def compare(self, allocations: Iterable[Allocation]) -> None:
-        """Report each directory whose owner, group or mode is not as it must be, once, until it was mended or is gone.
+        """Report each directory whose owner, group, mode or label is wrong, once, until it was mended or is gone.
 
         It is mended when a container is about to start in it, and when the daemon starts: whoever changed it, most
         likely its tenant, works with it as it is.

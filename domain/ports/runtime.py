@@ -1,6 +1,6 @@
 """The container runtime."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,10 @@ from domain.evidence import RuntimeView
 
 class RuntimeUnavailable(MemifError):
     """The runtime does not answer, or answers what we do not understand: its view is unknown."""
+
+
+class AnswerTooLarge(RuntimeUnavailable):
+    """The runtime cannot say by this API what it has to: a tenant's container is larger than one of its messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,4 +69,16 @@ class ContainerRuntime(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections; the runtime is not used afterwards."""
+        ...
+
+
+class PartlyReadable(ContainerRuntime, Protocol):
+    """A runtime that can leave out of an answer what is known already, and what would make it too large."""
+
+    async def besides(self, ids: Collection[str]) -> RuntimeView:
+        """Return everything that exists but the objects of these ids, of which nothing is transferred.
+
+        Raises:
+            RuntimeUnavailable: the view is unknown.
+        """
         ...

@@ -95,10 +95,10 @@ class SocketDirectories(Protocol):
         ...
 
     def differences(self, directory: Directory) -> tuple[str, ...]:
-        """Say in what owner, group and mode of a directory are not as its rules say, and change nothing.
+        """Say in what owner, group, mode and label of a directory are not as its rules say, and change nothing.
 
-        What is missing, or is no directory, has none.  Label and files are not looked at: this is asked for every
-        directory again and again, and must cost next to nothing.
+        What is missing, or is no directory, has none.  Files are not looked at: this is asked for every directory
+        again and again, and must cost next to nothing.
 
         Raises:
             DirectoryUnusable: it cannot be told now.

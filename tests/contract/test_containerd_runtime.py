@@ -7,7 +7,8 @@ import pytest
 from adapters.containerd.runtime import ContainerdRuntime
 from adapters.system.clock import SystemClock
 from domain.evidence import ObjectState
-from tests.contract.runtime import PREFIX, RuntimeContract, Stage, hint, listening
+from tests.contract.partly_readable import PartlyReadableContract
+from tests.contract.runtime_stage import PREFIX, Stage, hint, listening
 from tests.rig.containerd import PrivateContainerd
 from tests.rig.pods import ContainerPlan, PodName, Pods, pods_of
 
@@ -53,7 +54,7 @@ class ContainerdStage:
         self.rig.start()
 
 
-class TestContainerdRuntime(RuntimeContract):
+class TestContainerdRuntime(PartlyReadableContract):
     @pytest.fixture
     async def stage(self, containerd_rig: PrivateContainerd) -> AsyncIterator[ContainerdStage]:
         async with pods_of(containerd_rig.socket, containerd_rig.home) as pods:

@@ -8,7 +8,8 @@ import pytest
 from adapters.cri.runtime import CriRuntime
 from adapters.system.clock import SystemClock
 from domain.evidence import ObjectKind, ObjectState, RuntimeObject
-from tests.contract.runtime import PREFIX, SECRET, RuntimeContract, claims, cnf, directory, hint
+from tests.contract.runtime import RuntimeContract
+from tests.contract.runtime_stage import PREFIX, SECRET, claims, cnf, directory, hint
 from tests.rig.containerd import PrivateContainerd
 from tests.rig.pods import ContainerPlan, PodName, Pods, pods_of
 

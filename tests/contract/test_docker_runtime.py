@@ -9,7 +9,8 @@ from adapters.docker.runtime import DockerRuntime
 from adapters.system.clock import SystemClock
 from domain.evidence import ObjectKind, ObjectState
 from domain.ports.runtime import RuntimeUnavailable
-from tests.contract.runtime import PATIENCE, PREFIX, RuntimeContract, hint, listening
+from tests.contract.runtime import RuntimeContract
+from tests.contract.runtime_stage import PATIENCE, PREFIX, hint, listening
 from tests.rig.dockerd import PrivateDockerd
 
 

@@ -9,7 +9,8 @@ from adapters.memory.clock import ManualClock
 from adapters.memory.runtime import MemoryRuntime
 from domain.evidence import ObjectState
 from domain.ports.runtime import RuntimeUnavailable
-from tests.contract.runtime import PREFIX, RuntimeContract
+from tests.contract.partly_readable import PartlyReadableContract
+from tests.contract.runtime_stage import PREFIX
 
 
 @dataclass
@@ -48,7 +49,7 @@ class MemoryStage:
         self.runtime.restore()
 
 
-class TestMemoryRuntime(RuntimeContract):
+class TestMemoryRuntime(PartlyReadableContract):
     @pytest.fixture
     def stage(self) -> MemoryStage:
         return MemoryStage()

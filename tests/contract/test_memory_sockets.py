@@ -91,6 +91,7 @@ class TestItsLevers:
         directory = replace(SocketsContract.directory(stage), rules=rules)
         stage.sockets.replace(directory)
 
+        different = stage.sockets.differences(directory)
         mended = stage.sockets.ensure(directory).mended
 
         assert mended == (
@@ -98,6 +99,8 @@ class TestItsLevers:
             "mode 0755 -> 2750",
             "label none -> system_u:object_r:memif_t:s0",
         )
+        assert different == mended
+        assert stage.sockets.differences(directory) == ()
         assert stage.sockets.rules(directory) == rules
 
     def test_another_spelling_shows_in_the_view(self, stage: _MemoryStage) -> None:

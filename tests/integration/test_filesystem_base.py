@@ -18,7 +18,7 @@ from tests.integration.filesystem import (
     mounted,
     names,
     needs_root,
-    open_descriptors,
+    open_files,
     run,
     short_place,
     tmpfs,
@@ -308,7 +308,7 @@ def test_removing_from_a_base_that_is_not_there_makes_none(place: Path, sockets:
 
 
 def test_no_descriptor_is_left_open(place: Path, sockets: FileSystemSockets) -> None:
-    before = open_descriptors()
+    before = open_files()
     for number in range(3):
         base = place / f"memif-{number}"
         sockets.ensure(directory(base))
@@ -322,4 +322,4 @@ def test_no_descriptor_is_left_open(place: Path, sockets: FileSystemSockets) -> 
             sockets.open(str(base))
     sockets.close()
 
-    assert open_descriptors() == before
+    assert open_files() == before

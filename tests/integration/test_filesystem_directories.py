@@ -23,7 +23,7 @@ from tests.integration.filesystem import (
     directory,
     names,
     needs_root,
-    open_descriptors,
+    open_files,
     short_place,
     tmpfs,
 )
@@ -132,8 +132,12 @@ def test_labels_are_real_extended_attributes(place: Path, sockets: FileSystemSoc
         os.removexattr(fs / "memif" / ONE, "security.selinux")
 
         assert labels == [LABEL.encode()] * 2
+        assert sockets.differences(kept) == (f"label none -> {LABEL}",)
         assert sockets.ensure(kept).mended == (f"label none -> {LABEL}",)
         assert sockets.ensure(kept).mended == ()
+        assert sockets.differences(kept) == ()
+        os.setxattr(fs / "memif" / ONE, "security.selinux", b"system_u:object_r:var_run_t:s0\0")
+        assert sockets.differences(kept) == (f"label system_u:object_r:var_run_t:s0 -> {LABEL}",)
         sockets.close()
 
 
@@ -353,7 +357,7 @@ def test_make_makes_all_or_nothing(base: Path, mocker: MockerFixture, number: in
     sockets = FileSystemSockets()
     kept = directory(base, ONE, SECRET, File(name="memif.json", content="{}"))
     faults = Faults(mocker, number)
-    before = open_descriptors()
+    before = open_files()
 
     def prepare() -> None:
         sockets.close()
@@ -373,7 +377,7 @@ def test_make_makes_all_or_nothing(base: Path, mocker: MockerFixture, number: in
     sockets.close()
 
     assert seen > 10
-    assert open_descriptors() == before
+    assert open_files() == before
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ENOSPC, errno.EACCES, errno.ENOENT])
@@ -381,7 +385,7 @@ def test_no_error_of_the_system_escapes_and_no_descriptor_leaks(base: Path, mock
     sockets = FileSystemSockets()
     kept = directory(base, ONE, SECRET)
     faults = Faults(mocker, number)
-    before = open_descriptors()
+    before = open_files()
 
     def prepare() -> None:
         sockets.open(str(base))
@@ -403,7 +407,7 @@ def test_no_error_of_the_system_escapes_and_no_descriptor_leaks(base: Path, mock
     sockets.close()
 
     assert all(isinstance(each, Leftover) for each in results)
-    assert open_descriptors() == before
+    assert open_files() == before
     fresh = FileSystemSockets()
     fresh.remove(kept)
     assert fresh.resume(str(base)).done

@@ -22,7 +22,7 @@ from tests.integration.filesystem import (
     mounted,
     names,
     needs_root,
-    open_descriptors,
+    open_files,
     run,
     short_place,
     tmpfs,
@@ -223,13 +223,13 @@ def test_a_tree_that_is_too_deep_for_any_path_is_removed_in_several_passes(base:
     sockets = FileSystemSockets(limits=Limits(levels=8, entries=100, seconds=60))
     sockets.make(directory(base))
     deep(base / ONE, 3000)
-    before = open_descriptors()
+    before = open_files()
     sockets.remove(directory(base))
 
     assert sockets.look(str(base)).strangers == frozenset()
     assert passes(sockets, base, 100) > 10
     assert names(base) == set()
-    assert open_descriptors() == before
+    assert open_files() == before
     sockets.close()
 
 

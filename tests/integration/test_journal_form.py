@@ -3,15 +3,17 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from adapters.journal import schema
 from adapters.journal.journal import SqliteJournal
+from adapters.journal.reading import read
 from adapters.memory.clock import ManualClock
 from domain.ledger import Standing
-from domain.ports.journal import Recovered
+from domain.ports.journal import JournalUnusable, Recovered
 from tests.contract.journal_values import FULL, FULL_OWNER, FULL_POOL, numbered
 from tests.integration.journal import altered, filled
 
@@ -79,8 +81,45 @@ class TestANewerMinorVersion:
         for name, content in copy.items():
             (path.parent / name).write_bytes(content)
 
-        assert path.read_bytes()[60:64] == (100).to_bytes(4, "big")
+        assert path.read_bytes()[60:64] == (101).to_bytes(4, "big")
         assert "newer format 2.0" in (journal.open().set_aside or "")
+
+
+class TestAnOlderMinorVersion:
+    """What it lacks was not there to be configured."""
+
+    @pytest.fixture
+    def older(self, journal: SqliteJournal, path: Path) -> Path:
+        filled(journal)
+        altered(path, "ALTER TABLE pool DROP COLUMN device_info_dir", "PRAGMA user_version = 100")
+        return path
+
+    def test_is_opened_and_made_complete(self, journal: SqliteJournal, older: Path) -> None:
+        expected = replace(FULL_POOL, device_info_dir=None)
+        assert journal.open() == Recovered(allocations=((numbered(1), Standing.LIVE),), pools=(expected,))
+        journal.use([FULL_POOL])
+        journal.close()
+
+        assert journal.open().pools == (FULL_POOL,)
+        with closing(sqlite3.connect(older)) as connection:
+            assert connection.execute("PRAGMA user_version").fetchone() == (101,)
+
+    def test_is_read_as_it_is_by_who_only_reads(self, older: Path) -> None:
+        before = older.read_bytes()
+
+        assert read(older).pools == (replace(FULL_POOL, device_info_dir=None),)
+        assert older.read_bytes() == before
+
+    def test_that_cannot_be_completed_now_is_completed_later(self, journal: SqliteJournal, older: Path) -> None:
+        assert journal.open().allocations == ((numbered(1), Standing.LIVE),)
+        with closing(sqlite3.connect(older, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # somebody writes, longer than the journal waits
+            with pytest.raises(JournalUnusable, match="keeps it locked"):
+                journal.use([FULL_POOL])
+            other.execute("ROLLBACK")
+        journal.use([FULL_POOL])
+
+        assert read(older).pools == (FULL_POOL,)
 
 
 class TestForm:
@@ -89,7 +128,7 @@ class TestForm:
         journal.close()
         head = path.read_bytes()[:100]
 
-        assert head[60:64] == (100).to_bytes(4, "big")
+        assert head[60:64] == (101).to_bytes(4, "big")
         assert head[68:72] == b"memf"
 
     def test_it_is_kept_in_write_ahead_mode(self, journal: SqliteJournal, path: Path) -> None:

@@ -6,6 +6,7 @@ file a moment after it stored an answer.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from random import Random
 from typing import Final, TypeVar
 
@@ -16,7 +17,7 @@ from domain.ledger import Ledger
 from domain.lookup import PodMemif, Question, Reading, look_up
 from domain.pool import Pool
 from domain.resource import ResourceName
-from tests.unit.domain_values import a_pool, a_sandbox, an_entry, device_ids, numbered
+from tests.unit.domain_values import NOW, a_pool, a_sandbox, an_entry, device_ids, numbered
 
 NAMESPACE: Final = "telco"
 INIT: Final = "init"
@@ -83,6 +84,7 @@ class Moment:
 class _Node:
     def __init__(self, chance: Random) -> None:
         self._chance = chance
+        self._set_back = 0
         self.pods: list[Pod] = []
         self.grants: list[tuple[PodUid, str, Allocation]] = []
         self.moments = [Moment(pods={}, stored=(), grants=0)]
@@ -110,9 +112,15 @@ class _Node:
                     self.moments.append(Moment(pods=self.moments[-1].pods, stored=stored, grants=len(self.grants)))
 
     def _grant(self, pod: Pod, container: str, pool: Pool) -> CheckpointEntry:
-        """Give any ids: the init container's, another pod's in a race, those of one deleted by force, free ones."""
+        """Give any ids: the init container's, another pod's in a race, those of one deleted by force, free ones.
+
+        Now and then the node's clock is set back before.
+        """
+        self._set_back += self._chance.choice((0, 0, 0, 0, 1))
         ids = sorted(self._chance.sample(range(pool.capacity), self._chance.choice((1, 1, 2))))
-        allocation = numbered(len(self.grants), pool=pool, devices=device_ids(*ids, pool=pool))
+        number = len(self.grants)
+        granted = NOW + timedelta(seconds=number, hours=-self._set_back)
+        allocation = numbered(number, pool=pool, devices=device_ids(*ids, pool=pool), granted=granted)
         self.grants.append((pod.uid, container, allocation))
         pod.granted.append((container, allocation))
         return an_entry(allocation, pod.uid, container, pool)
@@ -205,7 +213,7 @@ def _ledger(chance: Random, node: _Node, reading: Reading, read: int, *, clear: 
     for number, (uid, container, granted) in enumerate(node.grants):
         if granted.id not in needed and chance.random() < 0.5:
             continue
-        allocation = replace(granted, granted=numbered(adopted - 1).granted) if number < adopted else granted
+        allocation = replace(granted, granted=node.grants[adopted - 1][2].granted) if number < adopted else granted
         if granted.id in shown or (granted.id in before and (clear or chance.random() < 0.5)):
             known = Owner(uid=uid, container=container)
             if uid in names:

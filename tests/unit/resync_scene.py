@@ -7,11 +7,11 @@ from typing import Final, assert_never
 
 from domain.adoption import Adoption
 from domain.allocation import Allocation
-from domain.evidence import CheckpointEntry, DirectoryView, RuntimeObject, Unknown
+from domain.evidence import CheckpointEntry, DirectoryView, Evidence, RuntimeObject, Unknown
 from domain.identity import AllocationId
 from domain.ledger import Ledger, Record, Standing
 from domain.pool import Pool
-from domain.resync import Adopt, Ask, Effect, Evidence, Own, Policy, Release, Repair, Sweep, Wait, plan
+from domain.resync import Adopt, Ask, Effect, Own, Policy, Release, Repair, Sweep, Wait, plan
 from tests.unit.domain_values import NOW, a_checkpoint, a_pool, a_runtime, a_secret
 
 POOL: Final = a_pool()

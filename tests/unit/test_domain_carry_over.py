@@ -3,7 +3,7 @@
 import pytest
 
 from domain.allocation import Allocation
-from domain.carry_over import DeviceIdsChanged, carry_over
+from domain.carry_over import DeviceIdsChanged, ListTooLarge, carry_on, carry_over
 from domain.errors import MemifError
 from domain.evidence import CheckpointView, Unknown
 from domain.pool import Health, Pool
@@ -162,3 +162,50 @@ class TestDrained:
 
         assert [pool.drained for pool in served] == [False, True]
         assert served[0].retired == device_ids(7)
+
+
+class TestWhileRunning:
+    """Nothing that was listed is withdrawn: an Allocate for it may be on its way."""
+
+    def test_a_new_pool_is_served_as_configured(self) -> None:
+        assert carry_on([a_pool(), FAST], [a_pool()], []) == (a_pool(), FAST)
+
+    def test_every_id_above_a_lower_capacity_stays_listed_whoever_holds_it(self) -> None:
+        (served,) = carry_on([a_pool(capacity=5)], [a_pool(capacity=8)], [])
+
+        assert served == a_pool(capacity=5, retired=device_ids(5, 6, 7))
+
+    def test_ids_that_are_retired_already_stay_so(self) -> None:
+        before = a_pool(capacity=5, retired=device_ids(5, 6, 7))
+
+        assert carry_on([a_pool(capacity=5)], [before], []) == (before,)
+        assert carry_on([a_pool(capacity=6)], [before], []) == (a_pool(capacity=6, retired=device_ids(6, 7)),)
+        assert carry_on([a_pool(capacity=9)], [before], []) == (a_pool(capacity=9),)
+
+    @pytest.mark.parametrize("living", [(), (numbered(1),)], ids=["empty", "in use"])
+    def test_a_pool_that_is_not_configured_is_drained(self, living: tuple[Allocation, ...]) -> None:
+        drained = a_pool(drained=True)
+
+        assert carry_on([FAST], [a_pool(), FAST], living) == (FAST, drained)
+        assert carry_on([FAST], [drained, FAST], living) == (FAST, drained)
+
+    def test_a_drained_pool_that_is_configured_again_is_served_again(self) -> None:
+        assert carry_on([a_pool()], [a_pool(drained=True)], [numbered(1)]) == (a_pool(),)
+
+    def test_other_ids_are_refused_while_something_of_the_pool_lives(self) -> None:
+        with pytest.raises(DeviceIdsChanged, match="while 2 of its allocations live"):
+            carry_on([a_pool(device_id="memif-{index}")], [a_pool()], [numbered(1), numbered(2)])
+
+    def test_other_ids_join_those_of_an_empty_pool(self) -> None:
+        (served,) = carry_on([a_pool(device_id="memif-{index}", capacity=2)], [a_pool(capacity=1)], [])
+
+        assert [device.id for device in served.devices()] == ["memif-0", "memif-1", *device_ids(0)]
+        assert [device.health for device in served.devices()] == [Health.HEALTHY] * 2 + [Health.UNHEALTHY]
+
+    def test_a_list_with_both_that_is_too_large_is_refused(self) -> None:
+        """The kubelet would drop the stream, and with it every device."""
+        before, after = a_pool(capacity=100_000), a_pool(capacity=100_000, device_id="memif-{index}")
+        with pytest.raises(ListTooLarge, match="restart the daemon instead") as refusal:
+            carry_on([after], [before], [])
+
+        assert refusal.value.resource == before.resource

@@ -8,7 +8,7 @@ from domain.allocation import Owner
 from domain.identity import AllocationId, PodUid
 from domain.ledger import Ledger, Record, Standing
 from domain.resource import ResourceName
-from tests.unit.domain_values import a_pool, an_id, an_owner, device_ids, numbered
+from tests.unit.domain_values import RESOURCE, a_pool, an_id, an_owner, device_ids, numbered
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ class TestHolding:
     """Who holds an id: perhaps several, perhaps hidden ones."""
 
     def test_records_of_any_standing_hold_their_ids(self, ledger: Ledger) -> None:
-        held = ledger.holding(device_ids(3, 1, 0))
+        held = ledger.holding(RESOURCE, device_ids(3, 1, 0))
 
         assert [record.allocation.id for record in held] == [an_id(1), an_id(3)]
 
@@ -75,13 +75,13 @@ class TestHolding:
             [numbered(1, devices=device_ids(1, 2)), numbered(2, devices=device_ids(2, 3)), numbered(3)], at=1.0
         )
 
-        assert [record.allocation.id for record in ledger.holding(device_ids(2))] == [an_id(1), an_id(2)]
+        assert [record.allocation.id for record in ledger.holding(RESOURCE, device_ids(2))] == [an_id(1), an_id(2)]
 
     def test_nobody_holds_nothing(self, ledger: Ledger) -> None:
-        assert ledger.holding(()) == ()
+        assert ledger.holding(RESOURCE, ()) == ()
 
     def test_ids_may_come_from_an_iterator(self, ledger: Ledger) -> None:
-        assert len(ledger.holding(iter(device_ids(1, 2, 3)))) == 3
+        assert len(ledger.holding(RESOURCE, iter(device_ids(1, 2, 3)))) == 3
 
 
 class TestDevicesHeld:

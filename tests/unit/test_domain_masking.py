@@ -20,13 +20,13 @@ from domain.allocation import Allocation, Directory, File
 from domain.answer import Answer, Claim, claim
 from domain.claims import Judgement
 from domain.errors import MemifError
-from domain.evidence import CheckpointEntry, PodDevices, RuntimeObject, Unknown
+from domain.evidence import CheckpointEntry, Evidence, PodDevices, RuntimeObject, Unknown
 from domain.grant import Draw, Grant, plan
 from domain.ledger import Ledger, Record, Standing
 from domain.lookup import Question, Reading, look_up
 from domain.pool import Pool, SecretDelivery
 from domain.ports.journal import Recovered
-from domain.resync import Adopt, Evidence
+from domain.resync import Adopt
 from domain.secret import LONGEST_SECRET, SHORTEST_SECRET, Secret
 from domain.start import Start
 from tests.unit import domain_values as values

@@ -98,6 +98,45 @@ def test_a_refused_label_is_told_with_its_key(attributes: Attributes, rule: str,
         SelinuxLabels().settle(3, rule, PATH)
 
 
+@pytest.mark.parametrize("rule", ["none", "auto"])
+def test_without_a_label_of_ours_none_differs(
+    rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mocker: MockerFixture
+) -> None:
+    monkeypatch.setattr(labels, "SELINUXFS", str(tmp_path))
+    looked = mocker.patch("os.getxattr")
+
+    assert SelinuxLabels().difference(PATH, rule) is None
+    looked.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    "found, told",
+    [
+        (CONTAINER_FILE.encode() + b"\0", None),
+        (b"system_u:object_r:var_run_t:s0\0", f"label system_u:object_r:var_run_t:s0 -> {CONTAINER_FILE}"),
+        (OSError(errno.ENODATA, "no data"), f"label none -> {CONTAINER_FILE}"),
+        (OSError(errno.ENOTSUP, "not supported"), None),
+    ],
+    ids=["as it must be", "another", "none", "a file system without labels"],
+)
+@pytest.mark.usefixtures("selinux")
+def test_what_differs_is_told_and_nothing_is_set(
+    found: bytes | OSError, told: str | None, mocker: MockerFixture
+) -> None:
+    look = mocker.patch("os.getxattr", side_effect=[found])
+    setting = mocker.patch("os.setxattr")
+
+    assert SelinuxLabels().difference(PATH, "auto") == told
+    look.assert_called_once_with(PATH, "security.selinux", follow_symlinks=False)
+    setting.assert_not_called()
+
+
+def test_a_label_that_cannot_be_read_is_an_error(mocker: MockerFixture) -> None:
+    mocker.patch("os.getxattr", side_effect=OSError(errno.EIO, "input/output error"))
+    with pytest.raises(OSError, match="input/output error"):
+        SelinuxLabels().difference(PATH, OTHER)
+
+
 class FakeLabels:
     """SELinux that is only written down."""
 
@@ -114,6 +153,10 @@ class FakeLabels:
         self.set[path] = rule
         return f"label -> {rule}"
 
+    def difference(self, path: str, rule: str) -> str | None:
+        assert Path(path).is_dir()
+        return None if rule in self.set.values() else f"label -> {rule}"
+
 
 def test_directories_and_files_are_labelled_and_mended(tmp_path: Path) -> None:
     fake = FakeLabels()
@@ -126,10 +169,13 @@ def test_directories_and_files_are_labelled_and_mended(tmp_path: Path) -> None:
     )
     sockets.make(directory)
     labelled = dict(fake.set)
+    assert sockets.differences(directory) == ()
     fake.set.clear()
+    different = sockets.differences(directory)
     mended = sockets.ensure(directory).mended
     sockets.close()
 
+    assert different == (f"label -> {OTHER}",)
     assert labelled == {directory.path: OTHER, f"{directory.path}/secret": OTHER}
     assert mended == (f"label -> {OTHER}", f"file secret: label -> {OTHER}")
 

@@ -50,7 +50,7 @@ def test_every_allocation_comes_back_as_it_was(
 
 @given(pool=pools)
 def test_every_pool_comes_back_as_it_was(database: sqlite3.Connection, pool: Pool) -> None:
-    assert encode.pool_of(fetched(database, schema.USE, encode.pool_row(pool), schema.READ_POOLS)) == pool
+    assert encode.pool_of(fetched(database, schema.USE, encode.pool_row(pool), schema.read_pools(database))) == pool
 
 
 @pytest.mark.parametrize("value", [FULL, FULL.rules, FULL.owner, FULL_POOL, FULL_POOL.directory])
@@ -69,7 +69,10 @@ def test_no_field_of_an_allocation_is_forgotten(database: sqlite3.Connection) ->
 
 
 def test_no_field_of_a_pool_is_forgotten(database: sqlite3.Connection) -> None:
-    assert encode.pool_of(fetched(database, schema.USE, encode.pool_row(FULL_POOL), schema.READ_POOLS)) == FULL_POOL
+    assert (
+        encode.pool_of(fetched(database, schema.USE, encode.pool_row(FULL_POOL), schema.read_pools(database)))
+        == FULL_POOL
+    )
 
 
 @pytest.mark.parametrize("group", [None, "vpp", "107", 107, 0, ""], ids=repr)

@@ -202,3 +202,23 @@ class TestFlush:
 
         async with asyncio.timeout(10):
             await flushing
+
+
+async def test_another_interval_counts_from_the_next_list_on() -> None:
+    feed = Counted(interval=3600.0).feed
+    with feed.watching() as occasions:
+        await anext(occasions)
+        feed.renew(0.01)
+        for _ in range(3):
+            async with asyncio.timeout(10):
+                await anext(occasions)
+
+
+async def test_the_same_interval_again_sends_nothing() -> None:
+    counted = Counted(interval=3600.0)
+    with counted.feed.watching() as occasions:
+        await anext(occasions)
+        counted.feed.renew(3600.0)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await anext(occasions)

@@ -3,6 +3,7 @@
 import pytest
 
 from domain.evidence import PodDevices, RuntimeObject
+from domain.identity import PodUid
 from domain.lookup import NoMemif, UnknownNow
 from domain.resource import ResourceName
 from tests.unit.domain_values import an_entry, an_object, device_ids, numbered
@@ -148,10 +149,20 @@ class TestIncarnations:
 
     def test_the_later_granted_counts_wherever_it_stands_in_the_record(self) -> None:
         scene = Scene()
-        scene.grant("app", 5, uid=NEW, name=NAME, at=2)
-        scene.grant("app", 5, uid=OLD, name=NAME, at=1)
+        scene.grant("app", 5, uid=OLD, name=NAME)
+        scene.grant("app", 5, uid=NEW, name=NAME)
+        scene.entries.reverse()
 
         assert scene.ask({"app": [5]}).uid == NEW
+
+    def test_the_later_granted_counts_although_the_clock_was_set_back_in_between(self) -> None:
+        scene = Scene()
+        scene.grant("app", 5, uid=OLD, name=NAME, at=7200)
+        app = scene.grant("app", 5, uid=NEW, name=NAME, at=3600)
+
+        found = scene.ask({"app": [5]})
+
+        assert (found.uid, held(found), found.stale) == (NEW, [("app", app)], False)
 
     def test_an_incarnation_with_other_ids_is_not_the_one(self) -> None:
         scene = Scene()
@@ -192,6 +203,15 @@ class TestIncarnations:
 
         with pytest.raises(UnknownNow, match=r"uid-old and uid-new may both be its uid"):
             scene.ask({"app": [5]})
+
+    def test_equal_times_are_a_tie_although_something_was_granted_in_between(self) -> None:
+        """A reconcile adopts one after the other, and an Allocate may come in between: that one is the newest."""
+        scene = Scene()
+        scene.grant("app", 5, uid=OLD, name=NAME, at=1)
+        app = scene.grant("app", 5, uid=NEW, name=NAME, at=2)
+        scene.grant("app", 5, uid=PodUid("uid-oldest"), name=NAME, at=1)
+
+        assert held(scene.ask({"app": [5]})) == [("app", app)]
 
     def test_one_with_nothing_left_in_the_ledger_does_not_count_as_newer(self) -> None:
         scene = Scene()

@@ -44,6 +44,14 @@ class TestRecordBehind:
         with pytest.raises(UnknownNow, match=r"does not show its devices yet"):
             scene.ask({"app": [5]})
 
+    def test_nor_if_the_clock_was_set_back_in_between(self) -> None:
+        scene = Scene()
+        scene.grant("app", 5, uid=OLD, name=NAME, at=7200)
+        scene.grant("app", 5, stored=False, owned=False, at=3600)
+
+        with pytest.raises(UnknownNow, match=r"does not show its devices yet"):
+            scene.ask({"app": [5]})
+
     @pytest.mark.parametrize("index, pool", [(6, MEMIF), (5, FAST)])
     def test_a_later_grant_of_something_else_makes_no_difference(self, index: int, pool: Pool) -> None:
         scene = Scene()
@@ -205,6 +213,13 @@ class TestUnknownToTheKubelet:
         scene = Scene()
         scene.grant("app", 5, uid=OLD, name=NAME)
         scene.grant("app", 6, name=NAME)
+
+        assert scene.ask(None).uid == NEW
+
+    def test_so_it_does_although_the_clock_was_set_back_in_between(self) -> None:
+        scene = Scene()
+        scene.grant("app", 5, uid=OLD, name=NAME, at=7200)
+        scene.grant("app", 6, name=NAME, at=3600)
 
         assert scene.ask(None).uid == NEW
 

@@ -4,10 +4,10 @@ import pytest
 
 from domain.allocation import Owner
 from domain.answer import Answer
-from domain.evidence import CheckpointEntry, ObjectKind, ObjectState, RuntimeObject
+from domain.evidence import CheckpointEntry, Evidence, ObjectKind, ObjectState, RuntimeObject
 from domain.identity import PodUid
 from domain.ledger import Ledger
-from domain.resync import Ask, Effect, Evidence, Policy, Wait
+from domain.resync import Ask, Effect, Policy, Wait
 from tests.unit.domain_values import a_sandbox, an_entry, an_object, an_owner, numbered
 from tests.unit.resync_scene import BLIND, GRACE, effects, evidence, ledger
 

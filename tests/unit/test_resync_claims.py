@@ -5,9 +5,9 @@ from dataclasses import replace
 from domain.allocation import Owner
 from domain.answer import answer
 from domain.claims import Fault
-from domain.evidence import CheckpointView, RuntimeObject, RuntimeView, Unknown
+from domain.evidence import CheckpointView, Evidence, ObjectState, RuntimeObject, RuntimeView, Unknown
 from domain.ledger import Ledger, Standing
-from domain.resync import Adopt, Effect, Evidence, Policy, Release, plan, rejections
+from domain.resync import Adopt, Effect, Policy, Release, plan, rejections
 from tests.unit.domain_values import (
     NOW,
     a_base,
@@ -28,11 +28,13 @@ def planned(
     ledger: Ledger | None = None,
     checkpoint: CheckpointView | Unknown | None = None,
     runtime: RuntimeView | Unknown | None = None,
+    first_seen: float | None = None,
 ) -> tuple[Effect, ...]:
     evidence = Evidence(
         runtime=runtime or a_runtime(*objects, began=100),
         checkpoint=checkpoint or a_checkpoint(began=100),
         directories=(a_base(ONE),),
+        first_seen={} if first_seen is None else {ONE.directory.path: first_seen},
     )
     return plan(ledger or Ledger(), evidence, (a_pool(),), Policy(grace=30), now=NOW)
 
@@ -100,3 +102,11 @@ def test_after_it_was_adopted_the_claim_is_silent_and_nothing_more_follows() -> 
 
     assert {type(effect).__name__ for effect in again} == {"Wait"}
     assert rejections(ledger, evidence, (a_pool(),), now=NOW) == ()
+
+
+def test_a_container_that_looks_ended_and_was_only_created_keeps_its_directory_until_it_runs_and_is_believed() -> None:
+    """On containerd nothing tells the two apart, except to who listened when the container was made."""
+    made = replace(CLAIMANT, state=ObjectState.EXITED)
+
+    assert planned(made, first_seen=0.0) == ()
+    assert adopted(*planned(CLAIMANT))[0].id == ONE.id

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from domain.evidence import CheckpointEntry, DirectoryView, RuntimeObject, Unknown
+from domain.evidence import CheckpointEntry, DirectoryView, Evidence, RuntimeObject, Unknown
 from domain.ledger import Ledger, Record, Standing
-from domain.resync import Evidence, Release, Repair, Sweep, Wait
+from domain.resync import Release, Repair, Sweep, Wait
 from tests.unit.domain_values import a_base, a_pool, a_sandbox, an_entry, an_id, an_object, an_owner, numbered
 from tests.unit.resync_scene import (
     BASE,

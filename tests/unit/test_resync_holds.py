@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given
 
+from domain.evidence import Evidence
 from domain.ledger import Ledger, Standing
 from domain.pool import Pool
-from domain.resync import Evidence, Hold, Policy, Release, holds
+from domain.resync import Hold, Policy, Release, holds
 from tests.unit.domain_values import an_entry, an_object, numbered
 from tests.unit.resync_scene import BLIND, GRACE, LATE, POOL, effects, evidence, ledger
 from tests.unit.test_resync_plan import POOLS, evidences, ledgers

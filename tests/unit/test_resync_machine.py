@@ -1,6 +1,7 @@
 """The resync rules over the life of a node: what may still be mounted is never removed, and in the end nothing is left.
 
-The node is that of :mod:`tests.unit.resync_world`; hypothesis decides what happens to it.
+The node is that of :mod:`tests.unit.resync_world`, the plugin that of :mod:`tests.unit.resync_plugin`; hypothesis
+decides what happens to them.
 """
 
 from dataclasses import replace
@@ -13,12 +14,25 @@ from domain.evidence import ObjectState
 from domain.identity import PodUid
 from domain.ledger import Standing
 from tests.unit.domain_values import device_ids
-from tests.unit.resync_world import GRACE, POOL, SOON, USING, Node, Plugin, orphan
+from tests.unit.resync_forgers import FORMS, MOUNTS, Forgery, forge
+from tests.unit.resync_plugin import GRACE, Plugin
+from tests.unit.resync_world import POOL, SOON, USING, Node, orphan
 
 CONTAINERS = ("init", "app")
 uids = st.integers(0, 2).map(lambda number: PodUid(f"uid-{number}"))
 devices = st.lists(st.integers(0, POOL.capacity - 1), min_size=1, max_size=2, unique=True)
 moments = st.sampled_from((0.0, 0.1, SOON, GRACE + 1, GRACE + 1))
+
+forgeries = st.builds(
+    Forgery,
+    uid=uids | st.sampled_from((PodUid("forger-1"), PodUid("forger-2"), None)),
+    place=st.integers(0, 7),
+    leaked=st.booleans(),
+    form=st.sampled_from(("whole",) * 5 + FORMS),
+    mounts=st.sampled_from(("in its place",) * 3 + MOUNTS),
+    on_sandbox=st.sampled_from((False,) * 6 + (True,)),
+    state=st.sampled_from((ObjectState.RUNNING, ObjectState.RUNNING, ObjectState.CREATED, ObjectState.EXITED)),
+)
 
 seldom = st.sampled_from((False, False, False, True))
 
@@ -90,6 +104,46 @@ class NodeMachine(RuleBasedStateMachine):
             node.forget()
             node.write()
 
+    @rule(uid=uids)
+    def it_is_deleted_while_its_containers_start(self, uid: PodUid) -> None:
+        """The kubelet forgets it between the announcement of its containers and their appearance."""
+        self.its_containers_start(uid, announced=True, appears=False)
+        self.it_is_deleted(uid, "by force, and forgotten")
+        self.the_plugin_reconciles(before=0.1, between=0.0, lost="nothing")
+
+    # ---------------------------------------------------------------------------------------------------- forgers
+
+    @precondition(lambda self: self.plugin.phase != "all read")
+    @rule(forgery=forgeries)
+    def a_tenant_claims_something(self, forgery: Forgery) -> None:
+        """Not between the look at the runtime and what follows from it: a host path may be mounted at any time, and
+        whoever mounts what the plugin lets go at that very moment loses it."""
+        forge(self.node, forgery)
+
+    @precondition(lambda self: self.plugin.letting_go & self.node.granted.keys())
+    @rule()
+    def somebody_mounts_what_is_being_let_go(self) -> None:
+        """The plugin died in the middle, and has not come back to it yet."""
+        name = min(self.plugin.letting_go & self.node.granted.keys())
+        mount = Forgery(
+            uid=PodUid("forger-1"),
+            place=list(self.node.granted).index(name),
+            leaked=True,
+            form="whole",
+            mounts="elsewhere",
+            on_sandbox=False,
+            state=ObjectState.RUNNING,
+        )
+        forge(self.node, mount)
+        self.the_plugin_reconciles(before=0.1, between=0.0, lost="nothing")
+
+    @precondition(lambda self: self.node.forged)
+    @rule(first=st.booleans())
+    def a_forger_leaves(self, *, first: bool) -> None:
+        leaving = sorted(self.node.forged)[0 if first else -1]
+        self.node.forged.discard(leaving)
+        self.node.objects.pop(leaving, None)
+
     # ------------------------------------------------------------------------------------------- kubelet, runtime
 
     @rule(what=st.sampled_from(("stores", "is listed", "is sent devices", "restarts", "loses its file", "loses all")))
@@ -155,15 +209,16 @@ class NodeMachine(RuleBasedStateMachine):
     @rule(
         before=moments,
         between=st.sampled_from((0.0, 0.1)),
-        lost=st.sampled_from(("nothing",) * 4 + ("record", "runtime")),
+        lost=st.sampled_from(("nothing",) * 4 + ("record", "runtime", "pods")),
+        dies=seldom,
     )
-    def the_plugin_reconciles(self, before: float, between: float, lost: str) -> None:
+    def the_plugin_reconciles(self, before: float, between: float, lost: str, *, dies: bool = False) -> None:
         self.node.advance(before)
         self.plugin.read_checkpoint(lost=lost == "record")
         self.node.advance(between)
-        self.plugin.read_runtime(lost=lost == "runtime")
+        self.plugin.read_runtime(lost=lost == "runtime", blank=lost == "pods" and bool(self.node.pods))
         self.node.advance(between)
-        self.plugin.reconcile()
+        self.plugin.reconcile(dies_releasing=dies)
 
         live = {each.id for each in self.plugin.ledger.live()}
         assert live <= self.node.directories.keys()
@@ -179,25 +234,54 @@ class NodeMachine(RuleBasedStateMachine):
     @invariant()
     def path_and_secret_stay(self) -> None:
         for record in self.plugin.ledger:
-            now, then = record.allocation, self.node.granted[record.allocation.id]
+            now, then = record.allocation, self.node.due[record.allocation.id]
 
             assert (now.host_socket, now.container_socket) == (then.host_socket, then.container_socket)
             assert now.secret.reveal() == then.secret.reveal()
             assert record.standing is not Standing.FORCED
 
+    @invariant()
+    def nobody_is_taken_for_the_owner_who_is_not(self) -> None:
+        for record in self.plugin.ledger:
+            known = record.allocation.owner
+
+            assert (
+                known.completed_by(self.node.due[record.allocation.id].owner)
+                == self.node.due[record.allocation.id].owner
+            )
+
     def teardown(self) -> None:
-        """Everybody leaves; a day later nothing is left."""
+        """All but one leave, then the last one, too; each time a day later nothing is left of them."""
         node = self.node
         node.advance(SOON)
-        for uid in set(node.pods) | {each.uid for each in node.objects.values() if each.uid is not None}:
-            node.pods.pop(uid, None)
-            node.tidy(uid)
-        for _ in range(12):
-            self.the_plugin_reconciles(before=2 * 3600, between=0.1, lost="nothing")
+        others = {each.uid for each in node.objects.values()} | set(node.pods)
+        survivor = min(node.pods, default=None)
+        if survivor is not None:
+            node.sandbox(survivor)  # a runtime that shows no pod at all is another matter
+        self._leave(others - {survivor})
+        held = {name for entry in node.memory.values() for name in entry.named()}
+        mounted = {path for each in node.objects.values() for path in each.mounts.values()}
+        assert {each.id for each in self.plugin.ledger.live()} <= held | {
+            name for name in node.directories if node.path(name) in mounted
+        }
 
+        self._leave({survivor})
         assert not self.plugin.ledger.records
         assert not self.plugin.remembered
         assert not node.directories
+
+    def _leave(self, leaving: set[PodUid | None]) -> None:
+        """Let pods go with all that is theirs, and a day pass; sandboxes without a uid may stay for ever."""
+        node = self.node
+        for name in node.forged:
+            node.objects.pop(name, None)
+        for uid in leaving:
+            if uid is not None:
+                node.pods.pop(uid, None)
+            node.tidy(uid)
+        node.show(uid=None, container=None, mounts={}, claimed={}, state=ObjectState.EXITED)
+        for _ in range(12):
+            self.the_plugin_reconciles(before=2 * 3600, between=0.1, lost="nothing")
 
 
 TestNodeMachine = NodeMachine.TestCase

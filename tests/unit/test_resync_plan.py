@@ -10,18 +10,11 @@ from hypothesis import strategies as st
 
 from domain.allocation import Allocation
 from domain.answer import Answer, Mount
-from domain.evidence import (
-    CheckpointView,
-    ObjectKind,
-    ObjectState,
-    RuntimeObject,
-    RuntimeView,
-    Unknown,
-)
+from domain.evidence import CheckpointView, Evidence, ObjectKind, ObjectState, RuntimeObject, RuntimeView, Unknown
 from domain.identity import AllocationId, PodUid
 from domain.ledger import Ledger, Record, Standing
 from domain.resource import ResourceName
-from domain.resync import Evidence, Policy, Release, Repair, Sweep, Wait, plan
+from domain.resync import Adopt, Policy, Release, Repair, Sweep, Wait, plan
 from tests.unit.domain_values import NOW, a_base, a_pool, an_entry, an_id, numbered
 from tests.unit.domain_values import owners as some_owners
 from tests.unit.resync_scene import BASE, GRACE, RESOLVED, State
@@ -188,3 +181,22 @@ def test_everybody_waits_or_goes(known: Ledger, seen: Evidence, policy: Policy) 
     repaired = {effect.id for effect in planned if isinstance(effect, Repair)}
     assert sorted(told) == sorted(known.records)
     assert repaired <= {record.allocation.id for record in known if record.standing is Standing.LIVE}
+
+
+@many
+@given(ledgers, evidences, policies, st.sampled_from(ObjectState))
+def test_the_state_of_what_exists_decides_only_whether_its_claim_counts(
+    known: Ledger, seen: Evidence, policy: Policy, state: ObjectState
+) -> None:
+    """States may be wrong: a container that was created before anybody listened to containerd looks like an ended one.
+
+    It keeps what it mounts all the same, and nothing is released, swept or repaired otherwise.
+    """
+    shown = seen.runtime
+    if isinstance(shown, RuntimeView):
+        shown = replace(shown, objects=tuple(replace(each, state=state) for each in shown.objects))
+    others = [effect for effect in plan(known, seen, POOLS, policy, now=NOW) if not isinstance(effect, Adopt)]
+
+    again = plan(known, replace(seen, runtime=shown), POOLS, policy, now=NOW)
+
+    assert [effect for effect in again if not isinstance(effect, Adopt)] == others

@@ -3,9 +3,9 @@
 import pytest
 
 from domain.allocation import Owner
-from domain.evidence import ObjectKind, ObjectState, RuntimeObject, Unknown
+from domain.evidence import Evidence, ObjectKind, ObjectState, RuntimeObject, Unknown
 from domain.ledger import Standing
-from domain.resync import Evidence, Release, Wait
+from domain.resync import Release, Wait
 from tests.unit.domain_values import a_base, a_sandbox, an_entry, an_object, an_owner, numbered
 from tests.unit.resync_scene import BASE, BLIND, GRACE, LATE, NOBODY, POOL, RESOLVED, deeds, effects, evidence, ledger
 

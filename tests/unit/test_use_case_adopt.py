@@ -88,6 +88,7 @@ async def test_the_secret_comes_from_the_directory_where_it_is_delivered_so() ->
     await house.container.adopt().from_checkpoint()
 
     assert house.allocation(STRANGE_ID).secret.reveal() == "FromTheFile000000001"
+    assert house.journal.durable == {STRANGE_ID}  # the file is in memory, and the kubelet does not have it
     assert "FromTheFile" not in repr((house.heard.notes, house.heard.warnings))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from domain.evidence import ObjectState
 from domain.ledger import Standing
 from tests.unit.house import GRACE, House, dev
 
@@ -53,6 +54,38 @@ async def test_a_pod_that_is_gone_is_held_by_what_has_not_forgotten_it(house: Ho
     await house.reconcile()
 
     assert listed(house) == {name: ("checkpoint",)}
+
+
+def running(house: House) -> list[bool | None]:
+    """Return of each whether a container that holds it may run."""
+    return [each.running for each in house.container.list_allocations()()]
+
+
+async def test_whether_a_container_runs_is_told_where_it_is_known(house: House) -> None:
+    name = await house.granted(dev(1))
+    assert running(house) == [None]
+    await house.reconcile()
+    assert running(house) == [False]
+    house.runs(name)
+    (container,) = [each.id for each in house.runtime.objects if each.container is not None]
+    for state in ObjectState:
+        house.runtime.set_state(container, state)
+        await house.reconcile()
+        assert running(house) == [state not in {ObjectState.CREATED, ObjectState.EXITED}]
+    house.runtime.cut("containerd does not answer")
+    await house.reconcile()
+
+    assert running(house) == [None]
+
+
+async def test_a_runtime_that_may_be_the_wrong_one_tells_of_no_container(house: House) -> None:
+    await house.granted(dev(1))
+    for each in house.runtime.objects:
+        house.runtime.remove(each.id)
+    house.kubelet.cut("the kubelet starts")
+    await house.reconcile()
+
+    assert running(house) == [None]
 
 
 async def test_what_a_look_up_read_since_counts(house: House) -> None:

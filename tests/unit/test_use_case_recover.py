@@ -126,15 +126,15 @@ class TestASecondProcess:
 
         assert after.traces == NOTHING
 
-    async def test_a_release_that_was_interrupted_between_its_steps_leaves_nothing_half_deleted(
-        self, before: House
-    ) -> None:
-        """The directory was renamed out of the way when the process died."""
+    async def test_what_an_interrupted_removal_left_is_deleted_once_the_pools_are_served(self, before: House) -> None:
+        """A tenant may have left so much that deleting it takes seconds, and until it is served no pod can start."""
         name = await before.granted(dev(1))
         before.sockets.litter(a_directory(name), 10_000)
         before.sockets.remove(a_directory(name))
         assert before.sockets.waiting(HOST_DIR) == {name: 1}
         after = await House(after=before).recover()
+        assert after.sockets.waiting(HOST_DIR) == {name: 1}
+        await after.reconcile()
 
         assert after.sockets.waiting(HOST_DIR) == {}
 

@@ -8,7 +8,7 @@ from domain.allocation import Directory
 from domain.ledger import Standing
 from domain.ports.journal import JournalUnusable
 from domain.ports.sockets import Leftover
-from tests.unit.house import HOST_DIR, NOTHING, House, a_directory, dev
+from tests.unit.house import GRACE, HOST_DIR, NOTHING, House, a_directory, dev
 
 
 @pytest.fixture
@@ -184,4 +184,23 @@ async def test_a_forced_record_is_dropped_like_any_other(house: House) -> None:
     house.sockets.remove(a_directory(name))
 
     assert await house.release(name)
+    assert house.traces == NOTHING
+
+
+async def test_while_it_cannot_be_recorded_watchers_are_not_told_of_it_at_every_reconcile(house: House) -> None:
+    """They would take a link down and up again each time."""
+    name = await house.granted(dev(1))
+    house.another_pod_runs()
+    house.forgotten("uid-1")
+    house.clock.advance(GRACE + 1)
+    house.journal.fail(JournalUnusable("its disk is full"))
+    told = house.state.events.last
+    for _ in range(3):
+        await house.reconcile()
+    assert house.state.events.last == told
+    assert house.standing(name) == (Standing.LIVE, Standing.LIVE)
+    assert set(house.heard.warned) == {"nothing is released while it cannot be recorded"}
+    house.journal.fail(None)
+    await house.reconcile()
+
     assert house.traces == NOTHING

@@ -14,7 +14,7 @@ from domain.ledger import Ledger, Standing
 from domain.lookup import NoPod, Question
 from domain.ports.journal import JournalUnusable
 from domain.resync import Effect
-from tests.unit.house import GRACE, NOTHING, House, a_directory, dev
+from tests.unit.house import GRACE, NOTHING, House, a_directory, an_answer, dev
 
 LATER = GRACE + 0.001
 REASON = "reported gone through the test"
@@ -262,6 +262,23 @@ class TestByForce:
         await force(house)
         after = await House(after=house).recover()
 
+        assert after.standing(name) == (Standing.FORCED, Standing.FORCED)
+        assert not after.exists(name)
+
+    async def test_after_a_crash_it_is_hidden_also_if_the_journal_had_not_known_of_it(self, house: House) -> None:
+        """Its disk was full when the allocation was adopted, and has room again."""
+        name = AllocationId("zzzzzzzzzzzzzzzzzzzz")
+        house.store(an_answer(name), dev(1))
+        house.journal.fail(JournalUnusable("its disk is full"))
+        await house.reconcile()
+        house.runs(name)
+        await house.reconcile()
+        house.journal.fail(None)
+        assert name not in house.journal.contents
+
+        assert await force(house) == (name,)
+        after = await House(after=house).recover()
+        await after.reconcile()
         assert after.standing(name) == (Standing.FORCED, Standing.FORCED)
         assert not after.exists(name)
 

@@ -6,6 +6,7 @@ import pytest
 
 from app.settings import PoolSettings
 from app.use_cases.status import Status
+from domain.health import Pulse
 from domain.overview import Overview
 from domain.ports.kubelet import Registration
 from domain.ports.runtime import RuntimeIdentity
@@ -131,6 +132,47 @@ async def test_a_pool_that_is_not_configured_any_more_says_so(kubelet: Kubelet) 
 
     assert (pools[RESOURCE].listed, pools[RESOURCE].healthy, pools[RESOURCE].allocated) == (8, 0, 1)
     assert pools[RESOURCE].reason == "not configured any more; served until its last allocation is gone"
+
+
+async def test_a_pool_whose_devices_are_unhealthy_says_why(house: House, kubelet: Kubelet) -> None:
+    kubelet.pools = dict.fromkeys((RESOURCE, OTHER), Registration(registered=True, watched=True))
+    house.state.health[RESOURCE] = Pulse(trouble="/run/memif is read-only")
+    house.state.health[OTHER] = Pulse(seen="/run/fast is read-only", times=1)  # does not count yet
+    one, other = overview(house, kubelet).pools
+
+    assert (one.healthy, one.reason) == (0, "devices are unhealthy: /run/memif is read-only")
+    assert (other.healthy, other.reason) == (4, None)
+
+
+async def test_a_pool_whose_capacity_was_lowered_says_what_the_rest_is(kubelet: Kubelet) -> None:
+    before = await House(PoolSettings(capacity=8)).recover()
+    await before.granted(dev(7))
+    house = await House(PoolSettings(capacity=6), after=before).recover()
+    kubelet.pools = {RESOURCE: Registration(registered=True, watched=True)}
+    (pool,) = overview(house, kubelet).pools
+
+    assert (pool.listed, pool.healthy) == (7, 6)
+    assert pool.reason == (
+        "devices above the capacity stay listed as unhealthy until a start at which nobody holds them: 1"
+    )
+
+
+async def test_a_daemon_that_withdraws_its_devices_says_so(house: House, kubelet: Kubelet) -> None:
+    kubelet.pools = dict.fromkeys((RESOURCE, OTHER), Registration(registered=True, watched=True))
+    house.state.draining = True
+
+    assert {(each.healthy, each.reason) for each in overview(house, kubelet).pools} == {
+        (0, "the daemon is leaving and has withdrawn every device")
+    }
+
+
+async def test_one_trouble_of_a_pool_does_not_hide_another(house: House, kubelet: Kubelet) -> None:
+    kubelet.pools = {RESOURCE: Registration(reason="nobody listens")}
+    house.state.health[RESOURCE] = Pulse(trouble="/run/memif is read-only")
+
+    assert overview(house, kubelet).pools[0].reason == (
+        "nobody listens; devices are unhealthy: /run/memif is read-only"
+    )
 
 
 async def test_the_last_reconcile_is_told_with_how_it_ended(
