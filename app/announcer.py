@@ -1,7 +1,8 @@
 """What the service manager is told of us, and when."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from adapters.kubelet.plugins import KubeletPlugins
 from adapters.systemd.notify import ServiceManager
@@ -46,6 +47,23 @@ class Announcer:
         if self._health.phase is not Phase.STOPPING:
             self._health.enter(Phase.STOPPING)
             self._manager.stopping()
+
+    @contextmanager
+    def reloading(self) -> Iterator[None]:
+        """Say that a changed configuration is being taken over, and READY again afterwards, however that went.
+
+        Who has not heard READY yet hears of neither: it would take the second one for the first.
+        """
+        if self._said is None:
+            yield
+            return
+        self._manager.reloading()
+        try:
+            yield
+        finally:
+            if self._health.phase is not Phase.STOPPING:
+                self._said = self._health.readiness().summary
+                self._manager.ready(self._said)
 
     def _tell(self) -> None:
         begun = self._health.phase is Phase.STANDBY or (self._health.phase is Phase.SERVING and self._plugins.begun)

@@ -3,7 +3,7 @@
 Providers and nothing else; building one opens nothing.  What must be opened, :mod:`app.daemon` opens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,6 +12,7 @@ from dependency_injector import containers, providers
 from adapters.control.server import ControlServer
 from adapters.control.service import Core
 from adapters.control.sockets import Place
+from adapters.filesystem.device_info import FileSystemDeviceInfo
 from adapters.filesystem.sockets import FileSystemSockets
 from adapters.http.server import HttpServer
 from adapters.journal.journal import SqliteJournal
@@ -34,11 +35,13 @@ from app.health import Health, Loops
 from app.logs import StructlogReports
 from app.pages import Pages
 from app.reconciler import Reconciler
+from app.reloader import Reloader
 from app.runtimes import candidates
-from app.settings import Settings
+from app.settings import Effective, Settings
 from app.use_cases.adopt import Adopt
 from app.use_cases.allocate import Allocate
 from app.use_cases.check_health import CheckHealth
+from app.use_cases.device_info import KeepDeviceInfo
 from app.use_cases.figures import TellFigures
 from app.use_cases.gather import Gather
 from app.use_cases.list_allocations import ListAllocations
@@ -51,6 +54,7 @@ from app.use_cases.recover import Recover
 from app.use_cases.release import Release
 from app.use_cases.release_pod import ReleasePod
 from app.use_cases.runtimes import FoundRuntime
+from app.use_cases.serve_pools import ServePools
 from app.use_cases.state import State
 from app.use_cases.status import Status
 from app.use_cases.storage import Storage
@@ -58,6 +62,7 @@ from app.use_cases.unknown_views import TellUnknownViews
 from app.use_cases.watch import Watch
 from domain.ports.checkpoint import Checkpoint
 from domain.ports.clock import Clock
+from domain.ports.device_info import DeviceInfoFiles
 from domain.ports.entropy import Entropy
 from domain.ports.journal import Journal
 from domain.ports.kubelet import DeviceLists, PodResources
@@ -77,6 +82,7 @@ class Process:
         take_over: serve although another plugin serves under our names.
         inotify: watch the plugin directory with inotify, where it works.
         environment: what a service manager that started us left there.
+        reread: reads the configuration again; ``None`` = it stays as it is.
     """
 
     instance: str
@@ -84,6 +90,7 @@ class Process:
     take_over: bool = False
     inotify: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
+    reread: Callable[[], Effective] | None = None
 
 
 class Container(containers.DeclarativeContainer):
@@ -119,6 +126,8 @@ class Container(containers.DeclarativeContainer):
         KubeletCheckpoint, directory=settings.provided.kubelet.plugin_dir, clock=clock
     )
 
+    device_info: providers.Provider[DeviceInfoFiles] = providers.Singleton(FileSystemDeviceInfo)
+
     # The runtime.
     found_runtime = providers.Singleton(
         FoundRuntime,
@@ -143,7 +152,9 @@ class Container(containers.DeclarativeContainer):
     )
 
     # The use cases.
-    storage = providers.Singleton(Storage, journal=journal, sockets=sockets, checkpoint=checkpoint, reports=reports)
+    storage = providers.Singleton(
+        Storage, journal=journal, sockets=sockets, checkpoint=checkpoint, device_info=device_info, reports=reports
+    )
     pod_resources: providers.Provider[PodResources] = providers.Singleton(
         KubeletPodResources, path=settings.provided.kubelet.pod_resources
     )
@@ -199,6 +210,7 @@ class Container(containers.DeclarativeContainer):
         interval=settings.provided.reconcile.interval,
         grace=settings.provided.reconcile.grace,
     )
+    keep_device_info = providers.Singleton(KeepDeviceInfo, state=state, storage=storage, worker=worker, reports=reports)
     check_health = providers.Singleton(
         CheckHealth, state=state, storage=storage, worker=worker, lists=lists, reports=reports
     )
@@ -300,6 +312,26 @@ class Container(containers.DeclarativeContainer):
         ServiceManager.from_environment, process.provided.environment, reports=reports
     )
     announcer = providers.Singleton(Announcer, manager=service_manager, health=health, plugins=plugins)
+
+    # The configuration, when it changes.
+    serve_pools = providers.Singleton(
+        ServePools, state=state, storage=storage, worker=worker, lists=lists, reports=reports
+    )
+    settings_worker = providers.Singleton(ThreadWorker, lost=reports.provided.lost, clock=clock)
+    reloader = providers.Singleton(
+        Reloader,
+        settings=settings,
+        reread=process.provided.reread,
+        state=state,
+        serve_pools=serve_pools,
+        plugins=plugins,
+        announcer=announcer,
+        health=health,
+        worker=settings_worker,
+        clock=clock,
+        measures=measures,
+        reports=reports,
+    )
 
 
 def build(settings: Settings, process: Process) -> Container:

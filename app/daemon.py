@@ -16,13 +16,15 @@ from importlib import metadata
 from typing import Final
 
 from adapters.control.sockets import ControlSocketUnusable
+from adapters.kubelet.plugins import KubeletPlugins
 from adapters.system.lock import LockLost, LockUnusable, NodeLock
 from adapters.system.worker import ThreadWorker
 from app.container import Container, Process, build
 from app.health import PATIENCE, Loops, Phase, Turn
 from app.logs import configure
-from app.settings import Settings
+from app.settings import Effective, Settings
 from app.use_cases.check_health import CheckHealth
+from app.use_cases.serve_pools import ServePools
 from domain.carry_over import DeviceIdsChanged
 from domain.errors import MemifError
 from domain.ports.journal import JournalUnusable
@@ -57,6 +59,10 @@ _LAST_MOMENT: Final = 0.1
 """Seconds that a thread without anything to do is given to end."""
 
 
+_UNUSABLE: Final = (LockLost, LockUnusable, JournalUnusable, DirectoryUnusable, NoRoom, ControlSocketUnusable)
+"""What says that the node does not offer what the daemon needs."""
+
+
 class EnvironmentUnusable(MemifError):
     """The node does not offer what the daemon needs; the message says what and how to mend it."""
 
@@ -73,13 +79,17 @@ def version() -> str:
         return "unknown"
 
 
-def new_process(*, take_over: bool = False, inotify: bool = True) -> Process:
+def new_process(
+    *, take_over: bool = False, inotify: bool = True, reread: Callable[[], Effective] | None = None
+) -> Process:
     """Describe this run of the program."""
-    return Process(instance=secrets.token_hex(4), version=version(), take_over=take_over, inotify=inotify)
+    return Process(
+        instance=secrets.token_hex(4), version=version(), take_over=take_over, inotify=inotify, reread=reread
+    )
 
 
 def run(settings: Settings, process: Process) -> None:
-    """Run the daemon in the foreground until SIGTERM or SIGINT.
+    """Run the daemon in the foreground until SIGTERM or SIGINT; SIGHUP has it read its configuration again.
 
     Raises:
         EnvironmentUnusable: it cannot start, or not go on, on this node.
@@ -93,6 +103,7 @@ def run(settings: Settings, process: Process) -> None:
 async def _until_signalled(container: Container) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, container.reloader().trigger)
     await serve(container, stop)
 
 
@@ -118,15 +129,20 @@ async def serve(container: Container, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             stack.callback(stopped.cancel)
             stack.push_async_callback(_let_go, lock, container.lock_worker())
-            await stack.enter_async_context(_beside(container.http().run(), announcer.run()))
+            stack.push_async_callback(container.settings_worker().aclose, _LAST_MOMENT)
+            await stack.enter_async_context(
+                _beside(container.http().run(), announcer.run(), container.reloader().run())
+            )
             stack.callback(announcer.leave)
             if await _active(container, stopped):
                 active = asyncio.create_task(_be_active(container), name="active")
                 await _first_of(stopped, active, farewell=lambda: _drain(container))
-    except* DeviceIdsChanged as errors:
-        raise ConfigurationUnsuitable("; ".join(map(str, _leaves(errors)))) from errors
-    except* (LockLost, LockUnusable, JournalUnusable, DirectoryUnusable, NoRoom, ControlSocketUnusable) as errors:
-        raise EnvironmentUnusable("; ".join(map(str, _leaves(errors)))) from errors
+    except BaseExceptionGroup as errors:
+        # Not `except*`: Python before 3.11.4 wraps what is raised there in a group, which nobody expects.
+        explained = _explained(errors)
+        if explained is None:
+            raise
+        raise explained from errors
     reports.note("stopped", instance=process.instance)
 
 
@@ -153,24 +169,40 @@ async def _be_active(container: Container) -> None:
         stack.push_async_callback(_close_storage, container)
         stack.push_async_callback(container.runtime().aclose)
         container.reports().note("active", instance=container.process().instance)
-        container.health().enter(Phase.RECOVERING)
-        await container.recover()()
-        container.health().enter(Phase.SERVING)
+        async with container.reloader().turn:
+            container.health().enter(Phase.RECOVERING)
+            await container.recover()()
+            await container.keep_device_info()()
+            container.health().enter(Phase.SERVING)
         loops = container.loops()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(container.plugins().run(), name="plugins")
             tasks.create_task(container.control().run(), name="control API")
             tasks.create_task(_turning(loops, "the reconciler", container.reconciler().run), name="reconciler")
             tasks.create_task(container.reconciler().follow(), name="hints of the runtime")
-            look = partial(_look, container.check_health(), container.unknown_views())
+            tasks.create_task(_keep_device_info(container), name="device information")
+            drop = partial(_drop_drained, container.serve_pools(), container.plugins())
+            look = partial(_look, container.check_health(), container.unknown_views(), drop)
             tasks.create_task(_turning(loops, "the look at the node's health", look), name="health")
             beat = partial(_beat, container.lock(), container.lock_worker(), container.reports())
             tasks.create_task(_turning(loops, "the heartbeat", beat), name="heartbeat")
 
 
+async def _keep_device_info(container: Container) -> None:
+    """Have device information follow what is granted and released, and repaired as often as everything else."""
+    keep, wake = container.keep_device_info(), asyncio.Event()
+    with container.state().watched(wake.set):
+        while True:
+            wake.clear()
+            await keep()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(container.settings().reconcile.interval):
+                    await wake.wait()
+
+
 async def _drain(container: Container) -> None:
     """Withdraw every device before leaving, if that is wanted; whoever has one keeps it."""
-    if not container.settings().drain_on_exit:
+    if not container.reloader().settings.drain_on_exit:
         return
     container.state().draining = True
     container.lists().publish()
@@ -211,7 +243,13 @@ async def _turning(loops: Loops, name: str, run: Callable[[Turn], Awaitable[None
         await run(turn)
 
 
-async def _look(check: CheckHealth, unknown_views: Callable[[], None], turn: Turn) -> None:
+def _drop_drained(pools: ServePools, plugins: KubeletPlugins) -> None:
+    """End the sessions of drained pools that are empty."""
+    if pools.drop_drained():
+        plugins.follow()
+
+
+async def _look(check: CheckHealth, unknown_views: Callable[[], None], drop: Callable[[], None], turn: Turn) -> None:
     """Look after the health of what we serve; that this goes wrong ends the daemon, and with it what it offers."""
     while True:
         turn(PATIENCE)
@@ -219,6 +257,7 @@ async def _look(check: CheckHealth, unknown_views: Callable[[], None], turn: Tur
         turn(PATIENCE)
         await check()
         unknown_views()
+        drop()
 
 
 async def _beat(lock: NodeLock, worker: Worker, reports: Reports, turn: Turn) -> None:
@@ -260,6 +299,18 @@ async def _first_of(
             await asyncio.wait((task,))
     if not task.cancelled():
         task.result()
+
+
+def _explained(errors: BaseExceptionGroup[BaseException]) -> MemifError | None:
+    """Return what errors mean to an operator, ``None`` if one of them is none that was foreseen."""
+    foreseen, others = errors.split((DeviceIdsChanged, *_UNUSABLE))
+    if foreseen is None or others is not None:
+        return None
+    leaves = _leaves(foreseen)
+    text = "; ".join(map(str, leaves))
+    if all(isinstance(each, DeviceIdsChanged) for each in leaves):
+        return ConfigurationUnsuitable(text)
+    return EnvironmentUnusable(text)
 
 
 def _leaves(errors: BaseExceptionGroup[MemifError]) -> list[MemifError]:

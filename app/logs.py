@@ -31,6 +31,7 @@ def configure(*, level: LogLevel, form: LogFormat, stream: TextIO | None = None)
     out = stream or sys.stderr
     numeric = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Callable[..., Any]] = [
+        structlog.contextvars.merge_contextvars,  # which request a line belongs to
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
         structlog.processors.format_exc_info,

@@ -86,6 +86,7 @@ class Pool:
         env_suffix: appended to every environment name, to keep two pools of one container apart.
         annotation_prefix: prefix of the container annotations, for the same reason.
         secret_length: characters of a new secret.
+        device_info_dir: absolute directory for device information files, ``None`` = none are written.
         list_interval: seconds after which an unchanged list is sent again; 0 = only on change.
         retired: ids beyond the capacity that were listed before it was lowered and may still be held or in flight;
             listed as unhealthy.
@@ -106,6 +107,7 @@ class Pool:
     secret_delivery: SecretDelivery = SecretDelivery.ENV
     pod_file: bool = False
     pod_env_extra: bool = False
+    device_info_dir: str | None = None
     read_only_mount: bool = False
     numa_node: int | None = None
     list_interval: float = 0.0

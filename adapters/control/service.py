@@ -4,12 +4,14 @@ Each is translated, handed to the core, and translated back; what the core refus
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
 from grpc import StatusCode, aio
+from structlog.contextvars import bound_contextvars
 
 from adapters._pb.memif.v1 import memif_pb2, memif_pb2_grpc
 from adapters.control import refusals, translate
@@ -183,7 +185,11 @@ class MemifService(memif_pb2_grpc.MemifServicer):
         self._reports.note(event, socket=self._door.value, **facts)
 
     async def _guarded(self, call: str, context: Context, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask the core, and refuse the call with the status of what it raises."""
+        """Ask the core, and refuse the call with the status of what it raises; all that is logged of it has one id."""
+        with bound_contextvars(request=secrets.token_hex(4)):
+            return await self._asked(call, context, ask)
+
+    async def _asked(self, call: str, context: Context, ask: Callable[[], Awaitable[T]]) -> T:
         try:
             return await ask()
         except asyncio.CancelledError:

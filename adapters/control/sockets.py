@@ -5,6 +5,7 @@ import grp
 import os
 import socket
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,6 +66,32 @@ def hand_over(place: Place) -> None:
             f"the control socket {place.path} cannot be opened: there is no group {place.group!r} on this node; "
             "make it, or give its number"
         ) from error
+
+
+def left_behind(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the sockets among some paths at which nobody answers any more."""
+    return tuple(path for path in paths if _is_socket(path) and not _answers(path))
+
+
+def living(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the sockets among some paths at which a process answers."""
+    return tuple(path for path in paths if _is_socket(path) and _answers(path))
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path, follow_symlinks=False).st_mode)  # noqa: PTH116
+    except OSError:
+        return False
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """Return what tells a socket file from another one that has its path later; ``None`` if there is none."""
+    try:
+        status = os.stat(path, follow_symlinks=False)  # noqa: PTH116
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISSOCK(status.st_mode) else None
 
 
 def _gid(group: str | int | None) -> int:

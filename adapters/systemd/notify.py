@@ -3,6 +3,7 @@
 import os
 import re
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -43,8 +44,13 @@ class ServiceManager:
         return cls(address=address, watchdog=_watchdog(environment), reports=reports)
 
     def ready(self, status: str) -> None:
-        """Say that the start is over, so that what is ordered after us begins."""
+        """Say that the start, or a reload, is over, so that what is ordered after us begins."""
         self._send("READY=1", f"STATUS={_one_line(status)}")
+
+    def reloading(self) -> None:
+        """Say that a changed configuration is being taken over; READY is said again when that is over."""
+        microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={microseconds}")
 
     def status(self, text: str) -> None:
         """Say how we are, in one line for people."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -73,6 +73,13 @@ def effective_from(given: Given) -> "Effective":
         return read(given.config, flags=given.flags)
     except InvalidSettings as error:
         fail(ExitCode.BAD_CONFIGURATION, *map(str, error.faults))
+
+
+def rereading(given: Given) -> "Callable[[], Effective]":
+    """Return what reads the same configuration again; flags and environment are as they were and still decide."""
+    from app.settings import read  # noqa: PLC0415 - see the package's docstring
+
+    return partial(read, given.config, flags=given.flags)
 
 
 def _parameter(option: str) -> str:

@@ -10,6 +10,8 @@ from app.settings.pools import PoolSettings
 from app.settings.sections import ControlSettings, KubeletSettings
 from app.settings.values import LONGEST_SOCKET
 from domain.answer import POD_FILE, SECRET_FILE
+from domain.device_info import file_name
+from domain.identity import DeviceId
 from domain.pool import LARGEST_LIST, LONGEST_SOCKET_PATH
 
 _DIFFERENT: Final = {
@@ -22,6 +24,8 @@ _DIFFERENT: Final = {
 
 _SESSION: Final = "x" * 8
 _LOCK: Final = "lock"
+_LONGEST_NAME: Final = 255
+"""Bytes of a file's name."""
 
 
 def contradictions(
@@ -89,6 +93,30 @@ def _socket_has_a_name_of_its_own(key: KeyPath, pool: PoolSettings) -> Iterator[
         )
 
 
+def _device_info_fits(key: KeyPath, pool: PoolSettings) -> Iterator[Fault]:
+    if pool.device_info_dir is None:
+        return
+    sample = pool.sample()
+    last = DeviceId(sample.device(pool.capacity - 1))
+    length = len(file_name(sample.resource, last).encode())
+    if length > _LONGEST_NAME:
+        yield Fault(
+            key=(*key, "device_id"),
+            text=f"the names of device-info files would have {length} bytes, at most {_LONGEST_NAME} are allowed: "
+            "shorten device_id",
+            others=((*key, "resource"), (*key, "device_info_dir"), (*key, "capacity")),
+        )
+
+
+def _device_info_has_a_place_of_its_own(key: KeyPath, pool: PoolSettings) -> Iterator[Fault]:
+    if pool.device_info_dir is not None and _inside(pool.device_info_dir, pool.host_dir):
+        yield Fault(
+            key=(*key, "device_info_dir"),
+            text=f"must not be inside host_dir, {pool.host_dir}, which holds the allocations' directories alone",
+            others=((*key, "host_dir"),),
+        )
+
+
 def _pools_differ(one_key: KeyPath, one: PoolSettings, key: KeyPath, other: PoolSettings) -> Iterator[Fault]:
     for name, why in _DIFFERENT.items():
         value = getattr(one, name)
@@ -116,6 +144,25 @@ def _directories_are_apart(one_key: KeyPath, one: PoolSettings, key: KeyPath, ot
         text=f"{relation} that of pool {one_key[-1]}: {other.host_dir} and {one.host_dir}",
         others=((*one_key, "host_dir"),),
     )
+
+
+def _device_info_is_apart(one_key: KeyPath, one: PoolSettings, key: KeyPath, other: PoolSettings) -> Iterator[Fault]:
+    """No pool's files are in another's base directory, nor have the names of another's."""
+    for first_key, first, second_key, second in ((one_key, one, key, other), (key, other, one_key, one)):
+        if first.device_info_dir is not None and _inside(first.device_info_dir, second.host_dir):
+            yield Fault(
+                key=(*first_key, "device_info_dir"),
+                text=f"must not be inside the host_dir of pool {second_key[-1]}, {second.host_dir}",
+                others=((*second_key, "host_dir"),),
+            )
+    same = one.device_info_dir is not None and one.device_info_dir == other.device_info_dir
+    if same and one.resource != other.resource and one.resource.replace("/", "-") == other.resource.replace("/", "-"):
+        yield Fault(
+            key=(*key, "device_info_dir"),
+            text=f"must differ from that of pool {one_key[-1]}: without slashes both resources are "
+            f"{one.resource.replace('/', '-')}, and so are the names of their files",
+            others=((*one_key, "device_info_dir"), (*one_key, "resource"), (*key, "resource")),
+        )
 
 
 def _ids_are_apart(one_key: KeyPath, one: PoolSettings, key: KeyPath, other: PoolSettings) -> Iterator[Fault]:
@@ -187,6 +234,10 @@ def _directory(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def _inside(path: str, directory: str) -> bool:
+    return f"{_folded(path)}/".startswith(f"{_folded(directory)}/")
+
+
 def _folded(path: str) -> str:
     """Return a path under the name that it has on nearly every node: ``/var/run`` is a link to ``/run``."""
     return path.removeprefix("/var") if f"{path}/".startswith("/var/run/") else path
@@ -197,9 +248,12 @@ _POOL_RULES: Final[tuple[Callable[[KeyPath, PoolSettings], Iterator[Fault]], ...
     _host_socket_fits,
     _container_socket_fits,
     _socket_has_a_name_of_its_own,
+    _device_info_fits,
+    _device_info_has_a_place_of_its_own,
 )
 _PAIR_RULES: Final[tuple[Callable[[KeyPath, PoolSettings, KeyPath, PoolSettings], Iterator[Fault]], ...]] = (
     _pools_differ,
     _directories_are_apart,
+    _device_info_is_apart,
     _ids_are_apart,
 )

@@ -8,14 +8,13 @@ import copy
 import difflib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Final, get_args, get_origin
 
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
-from pydantic_settings import PydanticBaseSettingsSource
 
 from app.settings.faults import Fault, KeyPath, shown
 from app.settings.model import Settings, leaves, section
@@ -40,8 +39,8 @@ _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _NO_PLACES: Final[Mapping[KeyPath, str]] = {}
 
 
-class Layer(PydanticBaseSettingsSource):
-    """The values of one source, in the form in which pydantic-settings merges them.
+class Layer:
+    """The values of one source.
 
     Args:
         data: the values.
@@ -52,19 +51,9 @@ class Layer(PydanticBaseSettingsSource):
     def __init__(
         self, data: dict[str, Any], origins: Mapping[KeyPath, str], places: Mapping[KeyPath, str] = _NO_PLACES
     ) -> None:
-        super().__init__(Settings)
         self.data = data
         self._origins = origins
         self._places = places or origins
-
-    def __call__(self) -> dict[str, Any]:
-        """Return all values, as the base class wants them."""
-        return self.data
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Return one top-level value, as the base class wants it."""
-        del field
-        return self.data.get(field_name), field_name, False
 
     def reaches(self, key: KeyPath) -> tuple[bool, bool]:
         """Tell whether the layer gives this key, and whether it decides on it.
@@ -102,6 +91,14 @@ class Reading:
 
     layer: Layer
     faults: tuple[Fault, ...] = ()
+
+
+def merged(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return the values of all layers, the strongest first: mappings key by key, anything else as a whole."""
+    data: dict[str, Any] = {}
+    for layer in reversed(layers):
+        _lay(layer.data, data)
+    return data
 
 
 def variable(key: KeyPath) -> str:
@@ -218,6 +215,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _nearest(names: Mapping[KeyPath, str], key: KeyPath) -> str:
     return next(names[key[:end]] for end in range(len(key), -1, -1) if key[:end] in names)
+
+
+def _lay(above: Mapping[str, Any], data: dict[str, Any]) -> None:
+    """Put values over others; what they were taken from is left as it is."""
+    for key, value in above.items():
+        below = data.get(key)
+        if isinstance(value, dict):
+            data[key] = dict(below) if isinstance(below, dict) else {}
+            _lay(value, data[key])
+        else:
+            data[key] = value
 
 
 def _put(data: dict[str, Any], key: KeyPath, value: object) -> None:

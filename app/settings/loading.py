@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from app.settings import layers as sources
 from app.settings.faults import CONFIG, Contradictions, Fault, InvalidSettings, KeyPath, shown
 from app.settings.layers import Layer, Reading
-from app.settings.model import LAYERS, Settings, section
+from app.settings.model import Settings, section
 from app.settings.pools import PoolSettings
 
 _NO_FLAGS: Final[Mapping[str, str | None]] = {}
@@ -38,6 +38,11 @@ class Effective:
         """Return the source of a value: ``default``, ``file``, a variable's name or a flag."""
         layer = _deciding(self._layers, key)
         return "default" if layer is None else layer.origin(key)
+
+    def place(self, key: KeyPath) -> str | None:
+        """Return where a value was written: file and line, a variable or a flag; ``None`` for a default."""
+        layer = _deciding(self._layers, key)
+        return None if layer is None else layer.place(key)
 
 
 def load(
@@ -99,26 +104,18 @@ def _judged(layers: tuple[Layer, ...], misread: Sequence[Fault]) -> tuple[Settin
     # Without its file, a configuration says nothing of what goes together.
     broken = {() if fault.key == CONFIG else fault.key for fault in misread}
     try:
-        return _built(layers), misread
+        return Settings.model_validate(sources.merged(layers)), misread
     except ValidationError as error:
         faults, relations = _faults(error, layers)
     if faults:
         taken = {fault.key for fault in faults}
         broken |= taken
         try:
-            _built(tuple(layer.without(taken) for layer in layers))
+            Settings.model_validate(sources.merged([layer.without(taken) for layer in layers]))
         except ValidationError as error:
             _, relations = _faults(error, layers)
     apart = (fault for fault in relations if not fault.follows_from(broken))
     return None, [*misread, *faults, *apart]
-
-
-def _built(layers: tuple[Layer, ...]) -> Settings:
-    token = LAYERS.set(layers)
-    try:
-        return Settings()
-    finally:
-        LAYERS.reset(token)
 
 
 def _faults(error: ValidationError, layers: tuple[Layer, ...]) -> tuple[list[Fault], list[Fault]]:

@@ -1,12 +1,10 @@
 """All keys of the configuration."""
 
 from collections.abc import Iterator
-from contextvars import ContextVar
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.settings.consistency import contradictions
 from app.settings.faults import Contradictions, KeyPath, shown
@@ -19,15 +17,11 @@ from app.settings.sections import (
     ReconcileSettings,
     RuntimeSettings,
 )
-from app.settings.unavailable import unavailable
 from app.settings.values import AbsolutePath
 from domain.pool import Pool
 
 VERSION: Final = 1
 """Of the configuration's format."""
-
-LAYERS: ContextVar[tuple[PydanticBaseSettingsSource, ...]] = ContextVar("LAYERS", default=())
-"""What :class:`Settings` are made of while they are loaded, the strongest first; nothing at any other time."""
 
 
 def _version(value: int) -> int:
@@ -36,14 +30,13 @@ def _version(value: int) -> int:
     return value
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The whole configuration, consistent in itself.
 
-    ``Settings()`` are the defaults, whatever the environment says; :func:`app.settings.load` reads file,
-    environment and flags.
+    ``Settings()`` are the defaults; :func:`app.settings.load` reads file, environment and flags.
     """
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", strict=True, validate_default=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     version: Annotated[int, AfterValidator(_version)] = VERSION
     pools: Annotated[tuple[PoolSettings, ...], Field(strict=False)] = (PoolSettings(),)
@@ -58,10 +51,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        faults = [
-            *unavailable(self),
-            *contradictions(self.pools, self.kubelet, self.control, self.state),
-        ]
+        faults = tuple(contradictions(self.pools, self.kubelet, self.control, self.state))
         if faults:
             raise Contradictions(faults)
         return self
@@ -75,19 +65,6 @@ class Settings(BaseSettings):
     def domain_pools(self) -> tuple[Pool, ...]:
         """The pools that the domain works with, in the order of the configuration."""
         return tuple(pool.to_domain() for pool in self.pools)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values from the layers alone, which know where each of them was written."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings, *LAYERS.get())
 
 
 def section(field: FieldInfo) -> type[BaseModel] | None:

@@ -167,6 +167,7 @@ class PoolSettings(BaseModel):
             secret_delivery=self.secret_delivery,
             pod_file=self.pod_file,
             pod_env_extra=self.pod_env_extra,
+            device_info_dir=self.device_info_dir,
             read_only_mount=self.read_only_mount,
             numa_node=self.numa_node,
             list_interval=self.list_interval,

@@ -10,7 +10,7 @@ from typing import Final
 
 from app.use_cases.state import State
 from app.use_cases.storage import Storage
-from domain import grant
+from domain import device_info, grant
 from domain.answer import Answer
 from domain.grant import Draw, Grant
 from domain.identity import AllocationId
@@ -57,9 +57,10 @@ class Allocate:
         """
         with self._measured(pool), self._state.allocating():
             granted = self._decide(pool, requests)
+            info = {pool.device_info_dir: device_info.files(pool, granted.allocations)} if pool.device_info_dir else {}
             inodes = await self._worker.run(
                 "storing an allocation",
-                lambda: self._storage.keep(granted.allocations),
+                lambda: self._storage.keep(granted.allocations, info),
                 undo=lambda _: self._storage.discard(granted.allocations),
                 budget=BUDGET,
             )

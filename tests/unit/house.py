@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from adapters.memory.clock import ManualClock
+from adapters.memory.device_info import MemoryDeviceInfo
 from adapters.memory.entropy import SeededEntropy
 from adapters.memory.journal import MemoryJournal
 from adapters.memory.kubelet import MemoryCheckpoint, MemoryDeviceLists, MemoryPodResources
@@ -123,6 +124,7 @@ class House:
     world: World
     sockets: MemorySockets
     checkpoint: MemoryCheckpoint
+    device_info: MemoryDeviceInfo
     runtime: MemoryRuntime
 
     def __init__(self, *pools: PoolSettings, after: "House | None" = None, empty: bool = False) -> None:
@@ -131,6 +133,7 @@ class House:
         self.clock, self.entropy, self.journal = world.clock, world.entropy, world.journal
         self.sockets = MemorySockets(self.clock) if after is None else after.sockets
         self.checkpoint = MemoryCheckpoint(self.clock) if after is None else after.checkpoint
+        self.device_info = MemoryDeviceInfo() if after is None else after.device_info
         self.on_list: Callable[[], None] | None = None
         self.on_publish: Callable[[], None] | None = None
         self.kubelet = MemoryPodResources(on_list=self._listed)
@@ -151,6 +154,7 @@ class House:
             (self.container.journal, self.journal),
             (self.container.sockets, self.sockets),
             (self.container.checkpoint, self.checkpoint),
+            (self.container.device_info, self.device_info),
             (self.container.pod_resources, self.kubelet),
             (self.container.lists, self.lists),
         ):

@@ -232,7 +232,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     """Also those that only show when the others are out of the way."""
     content = {
         "pools": [
-            ONE | {"capacity": 0, "device_info_dir": "/var/run/devinfo"},
+            ONE | {"capacity": 0, "device_info_dir": "/var/run/contiv/memif/devinfo"},
             TWO | {"container_dir": "/run/vpp", "capacty": 1},
         ],
         "log": {"level": "loud"},
@@ -265,3 +265,41 @@ def test_what_only_follows_from_another_fault_is_not_told(tmp_path: Path, second
     first = {"resource": "contivpp.io/memif"}
 
     assert list(refused(written(tmp_path, {"pools": [first, second]}))) == [key]
+
+
+class TestDeviceInfo:
+    """The files of the network plumbing group."""
+
+    def test_two_pools_may_share_a_directory(self, tmp_path: Path) -> None:
+        shared = {"device_info_dir": "/var/run/k8s.cni.cncf.io/devinfo/dp"}
+
+        assert len(accepted(tmp_path, {"pools": [ONE | shared, TWO | shared]}).pools) == 2
+
+    def test_they_have_no_place_among_allocations(self, tmp_path: Path) -> None:
+        faults = refused(written(tmp_path, {"pools": [ONE | {"device_info_dir": "/run/contiv/memif/info"}]}))
+
+        assert faults["pools.0.device_info_dir"].startswith("must not be inside host_dir, /var/run/contiv/memif")
+
+    @pytest.mark.parametrize("number", [0, 1])
+    def test_nor_among_those_of_another_pool(self, tmp_path: Path, number: int) -> None:
+        both = [ONE, TWO]
+        both[number] = both[number] | {
+            "device_info_dir": str(both[1 - number].get("host_dir", "/var/run/contiv/memif"))
+        }
+        faults = refused(written(tmp_path, {"pools": both}))
+
+        assert faults[f"pools.{number}.device_info_dir"].startswith("must not be inside the host_dir of pool ")
+
+    def test_a_name_that_is_too_long_for_a_file_is_refused(self, tmp_path: Path) -> None:
+        long = {"device_id": f"{'x' * 230}-{{index}}", "capacity": 11}
+        assert accepted(tmp_path, {"pools": [ONE | long]})
+        faults = refused(written(tmp_path, {"pools": [ONE | long | {"device_info_dir": "/var/run/info"}]}))
+
+        assert "would have 261 bytes, at most 255 are allowed" in faults["pools.0.device_id"]
+
+    def test_two_pools_whose_files_would_have_one_name_cannot_share(self, tmp_path: Path) -> None:
+        shared = {"device_info_dir": "/var/run/info"}
+        alike = [ONE | {"resource": "example.com/a-b"} | shared, TWO | {"resource": "example.com-a/b"} | shared]
+        faults = refused(written(tmp_path, {"pools": alike}))
+
+        assert "without slashes both resources are example.com-a-b" in faults["pools.1.device_info_dir"]

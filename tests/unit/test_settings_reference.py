@@ -8,7 +8,6 @@ import yaml
 from app.settings import PoolSettings, Settings
 from app.settings.layers import FLAGS, variable
 from app.settings.model import leaves
-from app.settings.unavailable import NOT_YET
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "configuration.md"
 ROW = re.compile(r"^\| `([a-z_.*]+)` \| .*", re.MULTILINE)
@@ -57,9 +56,3 @@ def test_the_reference_says_what_has_a_flag() -> None:
     assert {key: flags for key, flags in documented.items() if flags} == {
         ".".join(key): [flag] for flag, key in FLAGS.items()
     }
-
-
-def test_the_reference_says_what_is_not_available() -> None:
-    documented = {key for key, cells in rows().items() if "Not available in this version" in cells[-1]}
-
-    assert documented == {".".join(key) for key in NOT_YET}

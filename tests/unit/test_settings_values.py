@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from app.settings import Settings
 from tests.unit.settings_judging import accepted, pool, refused, written
 
 REFUSED_IN_A_POOL: list[tuple[str, Any, str]] = [
@@ -228,20 +227,3 @@ def test_an_address_is_split_into_host_and_port(
     tmp_path: Path, listen: str | None, address: tuple[str, int] | None
 ) -> None:
     assert accepted(tmp_path, {"http": {"listen": listen}}).http.address == address
-
-
-@pytest.mark.parametrize(
-    "keys,key",
-    [
-        (pool(device_info_dir="/var/run/devinfo"), "pools.0.device_info_dir"),
-    ],
-)
-def test_what_this_version_cannot_do_is_not_silently_ignored(tmp_path: Path, keys: dict[str, Any], key: str) -> None:
-    faults = refused(written(tmp_path, keys))
-
-    assert list(faults) == [key]
-    assert faults[key].startswith("not available in this version")
-
-
-def test_what_this_version_cannot_do_may_be_left_off_in_so_many_words(tmp_path: Path) -> None:
-    assert accepted(tmp_path, pool(device_info_dir=None)) == Settings()
