@@ -2,102 +2,24 @@
 
 import asyncio
 import json
-import os
 import signal
-import socket
-import sys
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator
 
-import grpc
 import pytest
 import pytest_asyncio
-from grpc import aio
 
-from adapters.memory.node import ContainerSpec, Pod, PodSpec
-from tests.e2e.daemon import ANYBODY, CHECKOUT, RESOURCE, Daemon, Stand, a_stand, needs_root
+from adapters.memory.node import PodSpec
+from tests.e2e.commands import CNF, Served, a_served, command, ran, unreachable
+from tests.e2e.daemon import RESOURCE, a_stand
 from tests.integration.filesystem import short_place
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CNF = PodSpec(namespace="telco", name="cnf", containers=(ContainerSpec(name="app", limits={RESOURCE: 2}),))
-PLAIN = PodSpec(namespace="telco", name="plain", containers=(ContainerSpec(name="app", limits={}),))
-
-TALKING = (
-    ("status",),
-    ("pod", "telco/cnf"),
-    ("allocations",),
-    ("watch",),
-    ("release", "telco/cnf"),
-    ("reconcile", "--dry-run"),
-)
-"""Every command that asks the daemon."""
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended."""
-
-    code: int
-    out: str
-    error: str
-
-    @property
-    def json(self) -> Any:
-        """What it printed, as JSON."""
-        return json.loads(self.out)
-
-
-async def command(
-    *arguments: str, through: Sequence[str] = (), environment: dict[str, str] | None = None
-) -> asyncio.subprocess.Process:
-    """Begin a command."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MEMIF_DP_", "NO_COLOR"))}
-    return await asyncio.create_subprocess_exec(
-        *through,
-        *(sys.executable, "-m", "app", *arguments),
-        cwd=CHECKOUT,
-        env={**clean, **(environment or {})},
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-    )
-
-
-async def ran(*arguments: str, through: Sequence[str] = (), environment: dict[str, str] | None = None) -> Ran:
-    """Run a command to its end."""
-    process = await command(*arguments, through=through, environment=environment)
-    out, error = await process.communicate()
-    return Ran(process.returncode or 0, out.decode(), error.decode())
-
-
-class Served:
-    """A daemon on a stand, with a pod that holds memif and one that holds none."""
-
-    def __init__(self, stand: Stand, daemon: Daemon, pod: Pod) -> None:
-        self.stand = stand
-        self.daemon = daemon
-        self.pod = pod
-        self.socket = str(stand.root / "control.sock")
-        self.secret = pod.container("app").env["MEMIF_SECRET"]
-
-    async def ask(self, *arguments: str) -> Ran:
-        """Run a command against this daemon."""
-        return await ran(*arguments, "--control-socket", self.socket)
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served() -> AsyncIterator[Served]:
-    async with a_stand() as stand:
-        # The daemon's own runtime shows no pod, so nothing is released here.
-        daemon = await stand.registered()
-        pod = await stand.node.start(CNF)
-        await stand.node.start(PLAIN)
-        yield Served(stand, daemon, pod)
+    async with a_served() as made:
+        yield made
 
 
 class TestStatus:
@@ -259,84 +181,6 @@ async def test_what_cannot_be_understood_is_one_line(arguments: tuple[str, ...])
     assert done.error.startswith("Error: ")
 
 
-async def unreachable(*arguments: str, through: Sequence[str] = ()) -> str:
-    """Have a command fail because the daemon cannot be asked, and return the one line that says why."""
-    done = await ran(*arguments, "--json", through=through)
-
-    assert done.code == 5
-    assert done.json["error"]["reason"] == "UNREACHABLE"
-    assert done.error == f"Error: {done.json['error']['message']}\n"
-    return done.error
-
-
-async def every(*more: str, through: Sequence[str] = ()) -> list[str]:
-    """Run every command that asks the daemon, and return their lines; each must say that it cannot be asked."""
-    return await asyncio.gather(*(unreachable(*arguments, *more, through=through) for arguments in TALKING))
-
-
-class TestADaemonThatCannotBeAsked:
-    async def test_it_is_down_and_left_no_socket(self) -> None:
-        with short_place() as place:
-            lines = await every("--control-socket", str(place / "control.sock"))
-
-        assert all("there is no socket" in line for line in lines)
-
-    async def test_it_died(self) -> None:
-        with short_place() as place:
-            with socket.socket(socket.AF_UNIX) as dead:
-                dead.bind(str(place / "control.sock"))
-            line = await unreachable("status", "--control-socket", str(place / "control.sock"))
-
-        assert "nobody listens" in line
-
-    async def test_it_hangs(self, served: Served) -> None:
-        served.daemon.process.send_signal(signal.SIGSTOP)
-        try:
-            lines = await every("--control-socket", served.socket)
-        finally:
-            served.daemon.process.send_signal(signal.SIGCONT)
-
-        assert all("does not answer in time" in line for line in lines)
-
-    @needs_root
-    async def test_it_is_root_s_and_the_asker_is_not(self, served: Served) -> None:
-        lines = await every("--control-socket", served.socket, through=ANYBODY)
-
-        assert all("no permission to connect" in line for line in lines)
-
-    async def test_it_is_of_another_version_that_does_not_know_the_calls(self) -> None:
-        with short_place() as place:
-            async with _another_service(place / "control.sock"):
-                lines = await every("--control-socket", str(place / "control.sock"))
-
-        assert all("another version" in line for line in lines)
-
-    async def test_it_is_another_program(self) -> None:
-        async def babble(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"220 mail.example.com ESMTP\r\n")
-            await writer.drain()
-            writer.close()
-
-        with short_place() as place:
-            server = await asyncio.start_unix_server(babble, place / "control.sock")
-            async with server:
-                line = await unreachable("status", "--control-socket", str(place / "control.sock"))
-
-        assert "does not answer" in line
-
-    async def test_the_socket_is_a_file(self) -> None:
-        with short_place() as place:
-            (place / "control.sock").write_text("", encoding="utf-8")
-            line = await unreachable("status", "--control-socket", str(place / "control.sock"))
-
-        assert "nobody listens" in line
-
-    async def test_the_path_is_too_long_for_a_socket(self) -> None:
-        line = await unreachable("status", "--control-socket", "/tmp/" + "x" * 200)
-
-        assert "too long" in line
-
-
 class TestOffline:
     async def test_while_the_daemon_is_down_its_journal_tells(self) -> None:
         async with a_stand() as stand:
@@ -377,28 +221,3 @@ async def test_the_demo_can_be_asked_as_well() -> None:
     assert [each.code for each in asked] == [0, 0, 0]
     assert all(name in asked[1].out for name in ("setup", "side", "dataplane", "probe"))
     assert demo.returncode == 0
-
-
-async def test_completion_is_offered() -> None:
-    done = await ran(
-        environment={
-            "_MEMIF_DEVICE_PLUGIN_COMPLETE": "bash_complete",
-            "COMP_WORDS": "memif-device-plugin al",
-            "COMP_CWORD": "1",
-        }
-    )
-
-    assert done.out == "plain,allocations\n"
-
-
-@asynccontextmanager
-async def _another_service(path: Path) -> AsyncIterator[None]:
-    """Serve gRPC without a single call that we know, as another version might."""
-    server = aio.server()
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("memif.v9.Memif", {}),))
-    server.add_insecure_port(f"unix:{path}")
-    await server.start()
-    try:
-        yield
-    finally:
-        await server.stop(0)
