@@ -235,10 +235,13 @@ async def _stay(stage: _Stage, node: _Node) -> None:
     daemon.stop_on_signals(stop)
     stage.scene("The node stays up; end it with Ctrl-C")
     pod = await node.kubelet.start(_SAMPLE)
-    stage.line(f"the pod runs again; ask with: status, pod {pod.namespace}/{pod.name}, allocations, watch ...")
-    stage.line(f"kubelet's plugin directory: {node.kubelet.plugin_dir}")
-    stage.line(f"--control-socket {node.settings.control.socket}")
-    await stop.wait()
+    found = await node.container.look_up()(pod.namespace, pod.name)
+    async with demo_memif.listening(each.allocation for each in found.containers):
+        stage.line(f"the pod runs again; ask with: status, pod {pod.namespace}/{pod.name}, allocations, watch ...")
+        stage.line(f"a dataplane listens; try: probe {pod.namespace}/{pod.name}/dataplane --force")
+        stage.line(f"kubelet's plugin directory: {node.kubelet.plugin_dir}")
+        stage.line(f"--control-socket {node.settings.control.socket}")
+        await stop.wait()
 
 
 async def _eventually(holds: Callable[[], Awaitable[bool]]) -> bool:

@@ -4,7 +4,7 @@ Both ends are ours, and speak what VPP, DPDK and libmemif speak; no packet flows
 """
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Protocol
@@ -51,10 +51,8 @@ async def linked(stage: Stage, allocation: Allocation, container: Container) -> 
         allocation: what a dataplane agent was told, which is all that the node's end knows.
         container: what the pod was given, which is all that the pod's end knows.
     """
-    ids = range(1, len(allocation.devices) + 1)
-    offered = [Interface(id=each, secret=allocation.secret, name=f"memif0/{each}") for each in ids]
     async with contextlib.AsyncExitStack() as stack:
-        server = await stack.enter_async_context(MemifServer(allocation.host_socket, offered, name="demo dataplane"))
+        server = await stack.enter_async_context(_dataplane(allocation))
         stage.line(f"it listens on {allocation.host_socket} with the secret that it looked up")
         path, secret = _in_the_pod(container), Secret(container.env["MEMIF_SECRET"])
         refused = await probe(path, secret=_WRONG)
@@ -63,11 +61,30 @@ async def linked(stage: Stage, allocation: Allocation, container: Container) -> 
             f"a client with another secret is turned away: {refused.hello.name} says '{refused.refusal}'",
         )
         clients = []
-        for each in ids:
+        for each in _ids(allocation):
             link = await stack.enter_async_context(await connect(path, interface=each, secret=secret))
             clients.append(link)
             stage.check(link.up and each in server.links, f"memif id {each} is up: {link.peer_interface} <-> pod")
         yield Links(server, tuple(clients))
+
+
+@contextlib.asynccontextmanager
+async def listening(allocations: Iterable[Allocation]) -> AsyncIterator[None]:
+    """Listen as the node's dataplane, so that whoever probes a container's socket is answered."""
+    async with contextlib.AsyncExitStack() as stack:
+        for each in allocations:
+            await stack.enter_async_context(_dataplane(each))
+        yield
+
+
+def _dataplane(allocation: Allocation) -> MemifServer:
+    """Return a dataplane that offers what a container was given."""
+    offered = [Interface(id=each, secret=allocation.secret, name=f"memif0/{each}") for each in _ids(allocation)]
+    return MemifServer(allocation.host_socket, offered, name="demo dataplane")
+
+
+def _ids(allocation: Allocation) -> range:
+    return range(1, len(allocation.devices) + 1)
 
 
 def _in_the_pod(container: Container) -> str:

@@ -95,6 +95,7 @@ def allocation(message: memif_pb2.Allocation) -> Shape:
         "secret": _secret(message),
         "granted": _time(message, "granted"),
         "held_by": list(message.held_by),
+        "running": _known(message, "running"),
     }
 
 

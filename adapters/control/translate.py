@@ -25,7 +25,12 @@ _EVENTS = {
 
 
 def allocation(
-    each: Allocation, *, secrets: bool, held_by: tuple[str, ...] = (), container: str | None = None
+    each: Allocation,
+    *,
+    secrets: bool,
+    held_by: tuple[str, ...] = (),
+    running: bool | None = None,
+    container: str | None = None,
 ) -> memif_pb2.Allocation:
     """Return an allocation.
 
@@ -33,6 +38,7 @@ def allocation(
         each: the allocation.
         secrets: whether its secret goes with it.
         held_by: what keeps it.
+        running: whether a container among these may run, if it is known.
         container: its container's name, if the owner does not know it.
     """
     return memif_pb2.Allocation(
@@ -47,6 +53,7 @@ def allocation(
         secret=each.secret.reveal() if secrets else None,
         granted=_time(each.granted),
         held_by=held_by,
+        running=running,
     )
 
 
@@ -62,7 +69,9 @@ def pod(found: PodMemif, *, secrets: bool) -> memif_pb2.GetPodResponse:
 def allocations(listed: tuple[Listed, ...], *, secrets: bool) -> memif_pb2.ListAllocationsResponse:
     """Return everything that is there."""
     return memif_pb2.ListAllocationsResponse(
-        allocations=[allocation(each.allocation, secrets=secrets, held_by=each.held_by) for each in listed]
+        allocations=[
+            allocation(each.allocation, secrets=secrets, held_by=each.held_by, running=each.running) for each in listed
+        ]
     )
 
 

@@ -19,6 +19,8 @@ MemifError
     +-- Refused              the peer says no, with its own reason
 """
 
+from typing import ClassVar
+
 from domain.errors import MemifError
 
 
@@ -35,47 +37,73 @@ class PlaceTaken(MemifError):
 
 
 class ChannelUnusable(MemifError):
-    """No control channel with a peer could be had, or it broke."""
+    """No control channel with a peer could be had, or it broke.
+
+    Attributes:
+        label: what the kind is called where programs read it.
+    """
+
+    label: ClassVar[str] = "CHANNEL_UNUSABLE"
 
 
 class NoSocket(ChannelUnusable):
     """Nothing is at the path."""
 
+    label = "NO_SOCKET"
+
 
 class AbstractInstead(NoSocket):
     """Nothing is at the path, but somebody listens on the abstract socket of the same name."""
+
+    label = "ABSTRACT_SOCKET"
 
 
 class LinkInstead(ChannelUnusable):
     """A symbolic link lies in the place of the socket or of its directory; it is not followed."""
 
+    label = "SYMBOLIC_LINK"
+
 
 class NotASocket(ChannelUnusable):
     """What lies at the path is no socket."""
+
+    label = "NOT_A_SOCKET"
 
 
 class WrongSocketType(ChannelUnusable):
     """A socket of another type than SEQPACKET listens there."""
 
+    label = "WRONG_SOCKET_TYPE"
+
 
 class NobodyListens(ChannelUnusable):
     """The socket is there, but no process listens on it any more, or not yet."""
+
+    label = "NOBODY_LISTENS"
 
 
 class NotPermitted(ChannelUnusable):
     """The system does not let us reach the socket."""
 
+    label = "NOT_PERMITTED"
+
 
 class PeerSilent(ChannelUnusable):
     """The peer did not answer, or did not take what was sent, in time."""
+
+    label = "PEER_SILENT"
 
 
 class PeerClosed(ChannelUnusable):
     """The channel was closed without a reason."""
 
+    label = "PEER_CLOSED"
+
 
 class NotMemif(ChannelUnusable):
     """What the peer says is not the memif protocol, or not in its order."""
+
+    label = "NOT_MEMIF"
 
 
 class VersionMismatch(ChannelUnusable):
@@ -85,6 +113,8 @@ class VersionMismatch(ChannelUnusable):
         lowest: of the peer's versions, major in the high byte.
         highest: likewise.
     """
+
+    label = "VERSION_MISMATCH"
 
     def __init__(self, message: str, *, lowest: int, highest: int) -> None:
         super().__init__(message)
@@ -99,6 +129,8 @@ class Refused(ChannelUnusable):
         reason: in the peer's own words, unprintable characters escaped.
         code: the peer's number for it; no implementation gives it a meaning.
     """
+
+    label = "REFUSED"
 
     def __init__(self, message: str, *, reason: str, code: int) -> None:
         super().__init__(message)

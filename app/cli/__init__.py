@@ -7,7 +7,7 @@ stderr, never a traceback.
 :mod:`~app.cli.base` has what all commands share; the other modules are the commands.
 """
 
-from app.cli import configuration, control, process
+from app.cli import cleanup, configuration, control, doctor, probe, process
 from app.cli.base import PROGRAM, ExitCode, fail, main
 
-__all__ = ["PROGRAM", "ExitCode", "configuration", "control", "fail", "main", "process"]
+__all__ = ["PROGRAM", "ExitCode", "cleanup", "configuration", "control", "doctor", "fail", "main", "probe", "process"]

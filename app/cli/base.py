@@ -81,3 +81,6 @@ def main(context: click.Context) -> None:
         context.color = False
     # Read when gRPC is loaded: what its core writes to stderr is for its authors, and not in the form of our log.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # Read when pydantic is loaded, which else looks through every installed distribution for plugins, of which we want
+    # none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -30,7 +30,7 @@ CODES: Final[Mapping[str, ExitCode]] = {
 }
 """Exit code by reason; a reason of a newer daemon says that it cannot be told now."""
 
-_SOCKET = click.option(
+SOCKET = click.option(
     "--control-socket",
     "socket",
     metavar="PATH",
@@ -39,7 +39,11 @@ _SOCKET = click.option(
     show_default=True,
     help="The socket on which the daemon answers.",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+"""For commands that ask the daemon."""
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+"""For commands whose answer programs may read."""
+
 _UID = click.option("--uid", metavar="UID", help="The pod's uid, where the name alone does not tell.")
 
 
@@ -55,18 +59,18 @@ _POD = click.argument("pod", metavar="NAMESPACE/NAME", callback=_split)
 
 
 @main.command()
-@_SOCKET
-@_JSON
+@SOCKET
+@AS_JSON
 def status(*, socket: str, as_json: bool) -> None:
     """Tell how the daemon is."""
-    show(_asked(socket, lambda client: client.status(), as_json=as_json), text.status, as_json=as_json)
+    show(asked(socket, lambda client: client.status(), as_json=as_json), text.status, as_json=as_json)
 
 
 @main.command()
 @_POD
 @_UID
-@_SOCKET
-@_JSON
+@SOCKET
+@AS_JSON
 @click.option("--show-secret", is_flag=True, help="Show secrets instead of ***.")
 @click.option(
     "--wait",
@@ -77,13 +81,13 @@ def status(*, socket: str, as_json: bool) -> None:
 )
 def pod(*, pod: tuple[str, str], uid: str | None, socket: str, as_json: bool, show_secret: bool, wait: float) -> None:
     """Tell what a pod was given."""
-    answer = _asked(socket, lambda client: client.pod(*pod, uid, wait=wait, secrets=show_secret), as_json=as_json)
+    answer = asked(socket, lambda client: client.pod(*pod, uid, wait=wait, secrets=show_secret), as_json=as_json)
     show(answer, text.pod, as_json=as_json)
 
 
 @main.command()
-@_SOCKET
-@_JSON
+@SOCKET
+@AS_JSON
 @click.option("--offline", is_flag=True, help="Read the journal instead, while the daemon is down.")
 @configured("--config", "--state")
 def allocations(given: Given, *, socket: str, as_json: bool, offline: bool) -> None:
@@ -94,13 +98,13 @@ def allocations(given: Given, *, socket: str, as_json: bool, offline: bool) -> N
     if offline:
         answer = _recorded(settings_from(given).state, as_json=as_json)
     else:
-        answer = _asked(socket, lambda client: client.allocations(), as_json=as_json)
+        answer = asked(socket, lambda client: client.allocations(), as_json=as_json)
     show(answer, text.allocations, as_json=as_json)
 
 
 @main.command()
-@_SOCKET
-@_JSON
+@SOCKET
+@AS_JSON
 def watch(*, socket: str, as_json: bool) -> None:
     """Follow what happens to allocations: first those that are there, then each change.
 
@@ -111,31 +115,31 @@ def watch(*, socket: str, as_json: bool) -> None:
         async for each in client.watch():
             show(each, text.event, as_json=as_json)
 
-    _asked(socket, follow, as_json=as_json)
+    asked(socket, follow, as_json=as_json)
 
 
 @main.command()
 @_POD
 @_UID
-@_SOCKET
-@_JSON
+@SOCKET
+@AS_JSON
 @click.option("--force", is_flag=True, help="Remove its sockets at once, although something may still use them.")
 def release(*, pod: tuple[str, str], uid: str | None, socket: str, as_json: bool, force: bool) -> None:
     """Tell the daemon that a pod is gone.
 
     What nothing uses any more is released; the rest is refused.
     """
-    answer = _asked(socket, lambda client: client.release(*pod, uid, force=force), as_json=as_json)
+    answer = asked(socket, lambda client: client.release(*pod, uid, force=force), as_json=as_json)
     show({"released": answer}, text.released, as_json=as_json)
 
 
 @main.command()
-@_SOCKET
-@_JSON
+@SOCKET
+@AS_JSON
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def reconcile(*, socket: str, as_json: bool, dry_run: bool) -> None:
     """Compare what is known with the node now, and do what follows."""
-    answer = _asked(socket, lambda client: client.reconcile(dry_run=dry_run), as_json=as_json)
+    answer = asked(socket, lambda client: client.reconcile(dry_run=dry_run), as_json=as_json)
     show(answer, text.reconcile, as_json=as_json)
 
 
@@ -147,14 +151,14 @@ def show(answer: R, people: Callable[[R], None], *, as_json: bool) -> None:
         people(answer)
 
 
-def refuse(reason: str, message: str, *, as_json: bool) -> NoReturn:
-    """Leave with one line on stderr, and with JSON on stdout if that was asked for."""
+def refuse(reason: str, message: str, *, as_json: bool, code: ExitCode | None = None) -> NoReturn:
+    """Leave with one line on stderr, and with JSON on stdout if that was asked for; the code is the reason's own."""
     if as_json:
         click.echo(json.dumps({"error": {"reason": reason, "message": message}}, ensure_ascii=False))
-    fail(CODES.get(reason, ExitCode.UNKNOWN_NOW), f"Error: {text.plain(message)}")
+    fail(CODES.get(reason, ExitCode.UNKNOWN_NOW) if code is None else code, f"Error: {text.plain(message)}")
 
 
-def _asked(socket: str, ask: Callable[["ControlClient"], Coroutine[Any, Any, R]], *, as_json: bool) -> R:
+def asked(socket: str, ask: Callable[["ControlClient"], Coroutine[Any, Any, R]], *, as_json: bool) -> R:
     """Return what the daemon answers, or leave with the reason why it does not."""
     import asyncio  # noqa: PLC0415 - see the package's docstring
 

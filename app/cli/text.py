@@ -122,6 +122,18 @@ def reconcile(answer: Shape) -> None:
     )
 
 
+def probe(answer: Shape) -> None:
+    """Print what a peer said to a probe."""
+    peer, spoken = answer["peer"], answer["peer"]["lowest"]
+    if peer["highest"] != peer["lowest"]:
+        spoken = f"{peer['lowest']} to {peer['highest']}"
+    verdict = "accepted" if answer["accepted"] else f"refused: {answer['refusal']}"
+    _field("socket", answer["socket"])
+    _field("allocation", answer["allocation"])
+    _field("peer", f"{peer['name']}, memif {spoken}")
+    _field("id, secret", f"id {answer['interface']} {verdict}")
+
+
 def _whose(pod: Shape | None) -> str | None:
     """Name a pod as well as it is known."""
     if pod is None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from tests.rig import images
 from tests.rig.containerd import PrivateContainerd, RigBroken
 from tests.rig.leftovers import kill_those_that_name, unmount_below
+from tests.rig.pods import ContainerPlan
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -144,7 +145,7 @@ class PrivateDockerd:
             raise RigBroken("there is no busybox")
         archive = self.home / "images.tar"
         images.write_archive(archive, program)
-        with self._client() as client, archive.open("rb") as file:
+        with self.client() as client, archive.open("rb") as file:
             answer = list(client.load_image(file))  # type: ignore[no-untyped-call]
             found = {tag for image in client.images() for tag in image["RepoTags"]}
         archive.unlink()
@@ -175,16 +176,33 @@ class PrivateDockerd:
         image: str = images.BUSYBOX,
     ) -> str:
         """Create a container of a sandbox, not started; ``mounts`` are host paths by container path."""
-        with self._client() as client:
+        return self.create(image, labels=self._labels(sandbox, name, annotations), mounts=mounts)
+
+    def create_planned(self, sandbox: str, plan: ContainerPlan) -> str:
+        """Create a container of a sandbox with everything that the kubelet passes on, not started; return its id."""
+        binds = [f"{host}:{inside}{':ro' * (inside in plan.read_only)}" for inside, host in plan.mounts.items()]
+        with self.client() as client:
+            made = client.create_container(
+                images.BUSYBOX,
+                entrypoint=list(plan.command),
+                labels=self._labels(sandbox, plan.name, plan.annotations),
+                environment=dict(plan.envs),
+                user=None if plan.user is None else f"{plan.user}:{plan.user}",
+                host_config=client.create_host_config(network_mode="none", binds=binds, group_add=list(plan.groups)),
+            )
+        return str(made["Id"])
+
+    def _labels(self, sandbox: str, name: str, annotations: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the labels of a container in a sandbox."""
+        with self.client() as client:
             pod = client.inspect_container(sandbox)["Config"]["Labels"]
-        labels = {
+        return {
             **{key: pod[key] for key in _pod_labels("", "", "")},
             "io.kubernetes.docker.type": "container",
             "io.kubernetes.container.name": name,
             "io.kubernetes.sandbox.id": sandbox,
             **_as_labels(annotations),
         }
-        return self.create(image, labels=labels, mounts=mounts)
 
     def create(
         self,
@@ -195,7 +213,7 @@ class PrivateDockerd:
         environment: Mapping[str, str] | None = None,
     ) -> str:
         """Create a container of nobody's and return its id; a mount's missing source is made, as the kubelet asks."""
-        with self._client() as client:
+        with self.client() as client:
             host = client.create_host_config(
                 network_mode="none", binds=[f"{source}:{inside}" for inside, source in (mounts or {}).items()]
             )
@@ -215,7 +233,7 @@ class PrivateDockerd:
         context = self.home / "context"
         context.mkdir(exist_ok=True)
         (context / "Dockerfile").write_text(file)
-        with self._client() as client:
+        with self.client() as client:
             answer = [line for line in client.build(path=str(context), tag=name, decode=True) if "error" in line]
         if answer:
             raise RigBroken(f"the private dockerd does not build an image: {answer}")
@@ -223,28 +241,38 @@ class PrivateDockerd:
 
     def start_container(self, container: str) -> None:
         """Start a container."""
-        with self._client() as client:
+        with self.client() as client:
             client.start(container)
+
+    def execute(self, container: str, *command: str) -> str:
+        """Run a command in a running container; return what it printed."""
+        with self.client() as client:
+            made = client.exec_create(container, list(command))
+            printed: bytes = client.exec_start(made["Id"])
+            code = client.exec_inspect(made["Id"])["ExitCode"]
+        if code != 0:
+            raise RigBroken(f"{' '.join(command)} ended with {code}: {printed!r}")
+        return printed.decode()
 
     def end_container(self, container: str) -> None:
         """Let a started container end."""
-        with self._client() as client:
+        with self.client() as client:
             client.kill(container)
             client.wait(container)
 
     def pause_container(self, container: str) -> None:
         """Pause a running container."""
-        with self._client() as client:
+        with self.client() as client:
             client.pause(container)
 
     def remove_container(self, container: str) -> None:
         """Remove a container, running or not."""
-        with self._client() as client:
+        with self.client() as client:
             client.remove_container(container, force=True)
 
     def clear(self) -> None:
         """Remove all containers."""
-        with self._client() as client:
+        with self.client() as client:
             for container in client.containers(all=True):
                 client.remove_container(container["Id"], force=True)
 
@@ -265,7 +293,7 @@ class PrivateDockerd:
                 each.rmdir()
 
     @contextmanager
-    def _client(self) -> "Iterator[APIClient]":
+    def client(self) -> "Iterator[APIClient]":
         """A client of the rig's own: what is tested must not help to test itself."""
         from docker import APIClient  # noqa: PLC0415 -- slow to import, and most test runs need no Docker
 
@@ -289,7 +317,7 @@ class PrivateDockerd:
             if probe.connect_ex(self.socket) != 0:
                 return False
         try:
-            with self._client() as client:
+            with self.client() as client:
                 return bool(client.ping())
         except OSError:  # which the SDK's errors about an answer are, too
             return False

@@ -18,7 +18,8 @@ BUSYBOX: Final = "localhost/busybox:1"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 """Machines as images name them."""
 
-_APPLETS: Final = ("sh", "sleep", "cat", "ls", "env", "true", "false", "rm", "mkdir", "touch", "ln")
+APPLETS: Final = ("sh", "sleep", "cat", "ls", "env", "true", "false", "rm", "mkdir", "touch", "ln")
+"""The tools in an image: links to busybox in ``/bin``."""
 
 
 def busybox() -> Path | None:
@@ -56,11 +57,11 @@ def write_archive(path: Path, program: Path) -> None:
         )
         table.append({"Config": _blob(_digest(config)), "RepoTags": [name], "Layers": [_blob(diff_id)]})
     with tarfile.open(path, "w") as archive:
-        _add(archive, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
-        _add(archive, "index.json", _json({"schemaVersion": 2, "manifests": manifests}))
-        _add(archive, "manifest.json", _json(table))
+        add(archive, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
+        add(archive, "index.json", _json({"schemaVersion": 2, "manifests": manifests}))
+        add(archive, "manifest.json", _json(table))
         for digest, content in blobs.items():
-            _add(archive, _blob(digest), content)
+            add(archive, _blob(digest), content)
 
 
 def _layer(program: Path) -> bytes:
@@ -70,15 +71,16 @@ def _layer(program: Path) -> bytes:
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             layer.addfile(entry)
-        _add(layer, "bin/busybox", program.read_bytes(), mode=0o755)
-        for applet in _APPLETS:
+        add(layer, "bin/busybox", program.read_bytes(), mode=0o755)
+        for applet in APPLETS:
             entry = tarfile.TarInfo(f"bin/{applet}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
             layer.addfile(entry)
     return stream.getvalue()
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes, *, mode: int = 0o644) -> None:
+def add(archive: tarfile.TarFile, name: str, content: bytes, *, mode: int = 0o644) -> None:
+    """Add a file of root's to an archive."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(content), mode
     archive.addfile(entry, io.BytesIO(content))

@@ -44,6 +44,9 @@ class ContainerPlan:
     Attributes:
         mounts: host paths by container path, as device plugins gave them.
         annotations: those of device plugins.
+        read_only: which of the mounts' container paths are mounted read-only.
+        user: who it runs as, with a group of the same number; ``None`` for the image's, which is root.
+        groups: of the pod's security context, beside that.
         restarts: how often the container was started before.
     """
 
@@ -52,6 +55,9 @@ class ContainerPlan:
     annotations: Mapping[str, str] = field(default_factory=dict)
     envs: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ("/bin/sleep", "2147483647")
+    read_only: frozenset[str] = frozenset()
+    user: int | None = None
+    groups: tuple[int, ...] = ()
     restarts: int = 0
 
 
@@ -102,12 +108,16 @@ class Pods:
             command=plan.command,
             envs=[cri.KeyValue(key=key, value=value.encode()) for key, value in plan.envs.items()],
             mounts=[
-                *(cri.Mount(container_path=inside, host_path=outside) for inside, outside in plan.mounts.items()),
+                *(
+                    cri.Mount(container_path=inside, host_path=outside, readonly=inside in plan.read_only)
+                    for inside, outside in plan.mounts.items()
+                ),
                 *self._kubelets_mounts(pod, plan.name),
             ],
             labels={**pod.labels, "io.kubernetes.container.name": plan.name},
             annotations={**plan.annotations, **_kubelets_annotations(plan)},
             log_path=f"{plan.name}/{plan.restarts}.log",
+            linux=None if plan.user is None and not plan.groups else _security(plan),
         )
         request = cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config, sandbox_config=sandbox_config)
         answer = await self.stub.CreateContainer(request, timeout=_PATIENCE)
@@ -116,6 +126,13 @@ class Pods:
     async def start(self, container: str) -> None:
         """Start a container."""
         await self.stub.StartContainer(cri.StartContainerRequest(container_id=container), timeout=_PATIENCE)
+
+    async def execute(self, container: str, *command: str) -> str:
+        """Run a command in a running container; return what it printed."""
+        answer = await self.stub.ExecSync(cri.ExecSyncRequest(container_id=container, cmd=command), timeout=_PATIENCE)
+        if answer.exit_code != 0:
+            raise RuntimeError(f"{' '.join(command)} ended with {answer.exit_code}: {answer.stderr!r}")
+        return answer.stdout.decode()
 
     async def end(self, container: str) -> None:
         """End a started container at once; it still exists."""
@@ -157,6 +174,13 @@ class Pods:
             cri.Mount(container_path="/etc/hosts", host_path=str(hosts)),
             cri.Mount(container_path="/dev/termination-log", host_path=str(message)),
         ]
+
+
+def _security(plan: ContainerPlan) -> cri.LinuxContainerConfig:
+    security = cri.LinuxContainerSecurityContext(supplemental_groups=plan.groups)
+    if plan.user is not None:
+        security.run_as_user.value = security.run_as_group.value = plan.user
+    return cri.LinuxContainerConfig(security_context=security)
 
 
 def _kubelets_annotations(plan: ContainerPlan) -> dict[str, str]:

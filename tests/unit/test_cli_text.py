@@ -193,6 +193,29 @@ def test_a_released_allocation_has_a_line() -> None:
     assert printed(text.released, {"released": ["a", "b"]}) == ["released a", "released b"]
 
 
+def test_a_probe_tells_who_answered_and_what() -> None:
+    peer = {"name": "VPP\x1b[2J", "lowest": "2.0", "highest": "2.1"}
+    answer = {"socket": "/x/memif.sock", "allocation": None, "peer": peer, "interface": 2}
+    refused = printed(text.probe, {**answer, "accepted": False, "refusal": "incorrect secret"})
+    accepted = printed(text.probe, {**answer, "accepted": True, "refusal": None})
+
+    assert refused == [
+        "socket         /x/memif.sock",
+        "allocation     -",
+        "peer           VPP?[2J, memif 2.0 to 2.1",
+        "id, secret     id 2 refused: incorrect secret",
+    ]
+    assert accepted[-1] == "id, secret     id 2 accepted"
+
+
+def test_a_refusal_may_have_an_exit_code_that_is_not_its_reason_s(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        refuse("UNREACHABLE", "no daemon answers", as_json=False, code=ExitCode.REFUSED)
+
+    assert left.value.code == ExitCode.REFUSED
+    assert capsys.readouterr().err == "Error: no daemon answers\n"
+
+
 def test_a_reason_of_a_newer_daemon_cannot_be_told_now(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         refuse("QUITE_NEW", "two\nlines", as_json=False)

@@ -67,7 +67,7 @@ class TestAllocations:
         held_by = ("container:c", "grace 12s")
         (shape,) = [
             shapes.allocation(each)
-            for each in sent(translate.allocations((Listed(BOUND, held_by),), secrets=False)).allocations
+            for each in sent(translate.allocations((Listed(BOUND, held_by, running=True),), secrets=False)).allocations
         ]
 
         assert shape == {
@@ -82,6 +82,7 @@ class TestAllocations:
             "secret": "***",
             "granted": "2030-01-02T03:04:05.250Z",
             "held_by": ["container:c", "grace 12s"],
+            "running": True,
         }
 
     def test_of_a_pending_one_nothing_is_made_up(self) -> None:

@@ -69,7 +69,11 @@ NUMBERS: Mapping[str, Mapping[str, int]] = {
         "labels": 9,
         "annotations": 10,
         "log_path": 11,
+        "linux": 15,
     },
+    "LinuxContainerConfig": {"security_context": 2},
+    "LinuxContainerSecurityContext": {"run_as_user": 5, "supplemental_groups": 8, "run_as_group": 12},
+    "Int64Value": {"value": 1},
     "ContainerMetadata": {"name": 1, "attempt": 2},
     "ImageSpec": {"image": 1},
     "KeyValue": {"key": 1, "value": 2},
@@ -95,6 +99,8 @@ NUMBERS: Mapping[str, Mapping[str, int]] = {
         "annotations": 9,
         "image_id": 10,
     },
+    "ExecSyncRequest": {"container_id": 1, "cmd": 2, "timeout": 3},
+    "ExecSyncResponse": {"stdout": 1, "stderr": 2, "exit_code": 3},
     "ContainerStatusRequest": {"container_id": 1, "verbose": 2},
     "ContainerStatusResponse": {"status": 1, "info": 2},
     "ContainerStatus": {
@@ -146,6 +152,7 @@ METHODS = {
     "RemoveContainer": ("RemoveContainerRequest", "RemoveContainerResponse"),
     "ListContainers": ("ListContainersRequest", "ListContainersResponse"),
     "ContainerStatus": ("ContainerStatusRequest", "ContainerStatusResponse"),
+    "ExecSync": ("ExecSyncRequest", "ExecSyncResponse"),
     "GetContainerEvents": ("GetEventsRequest", "ContainerEventResponse"),
 }
 

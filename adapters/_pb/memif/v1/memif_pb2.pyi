@@ -148,6 +148,7 @@ class Allocation(_message.Message):
     SECRET_FIELD_NUMBER: _builtins.int
     GRANTED_FIELD_NUMBER: _builtins.int
     HELD_BY_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Its id, which is also the name of its directory."""
     resource: _builtins.str
@@ -162,6 +163,8 @@ class Allocation(_message.Message):
     """The socket's path in the container."""
     secret: _builtins.str
     """The secret, only where it was asked for."""
+    running: _builtins.bool
+    """Whether one of the containers among them may run now; left out where that cannot be told. Only in ListAllocations."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The device ids in index order; the k-th is memif interface k."""
@@ -192,17 +195,22 @@ class Allocation(_message.Message):
         secret: _builtins.str | None = ...,
         granted: _timestamp_pb2.Timestamp | None = ...,
         held_by: _abc.Iterable[_builtins.str] | None = ...,
+        running: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_container", b"_container", "_secret", b"_secret", "container", b"container", "granted", b"granted", "pod", b"pod", "secret", b"secret"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_container", b"_container", "_running", b"_running", "_secret", b"_secret", "container", b"container", "granted", b"granted", "pod", b"pod", "running", b"running", "secret", b"secret"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_container", b"_container", "_secret", b"_secret", "container", b"container", "container_socket", b"container_socket", "devices", b"devices", "granted", b"granted", "held_by", b"held_by", "host_socket", b"host_socket", "id", b"id", "pod", b"pod", "resource", b"resource", "secret", b"secret", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_container", b"_container", "_running", b"_running", "_secret", b"_secret", "container", b"container", "container_socket", b"container_socket", "devices", b"devices", "granted", b"granted", "held_by", b"held_by", "host_socket", b"host_socket", "id", b"id", "pod", b"pod", "resource", b"resource", "running", b"running", "secret", b"secret", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__container: _TypeAlias = _typing.Literal["container"]  # noqa: Y015
     _WhichOneofArgType__container: _TypeAlias = _typing.Literal["_container", b"_container"]  # noqa: Y015
+    _WhichOneofReturnType__running: _TypeAlias = _typing.Literal["running"]  # noqa: Y015
+    _WhichOneofArgType__running: _TypeAlias = _typing.Literal["_running", b"_running"]  # noqa: Y015
     _WhichOneofReturnType__secret: _TypeAlias = _typing.Literal["secret"]  # noqa: Y015
     _WhichOneofArgType__secret: _TypeAlias = _typing.Literal["_secret", b"_secret"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__container) -> _WhichOneofReturnType__container | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__running) -> _WhichOneofReturnType__running | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__secret) -> _WhichOneofReturnType__secret | None: ...
 

@@ -1004,6 +1004,7 @@ class ContainerConfig(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
     LOG_PATH_FIELD_NUMBER: _builtins.int
+    LINUX_FIELD_NUMBER: _builtins.int
     working_dir: _builtins.str
     """Directory in which the command starts."""
     log_path: _builtins.str
@@ -1042,6 +1043,10 @@ class ContainerConfig(_message.Message):
         labels begin with "annotation.".
         """
 
+    @_builtins.property
+    def linux(self) -> Global___LinuxContainerConfig:
+        """What is Linux's alone."""
+
     def __init__(
         self,
         *,
@@ -1055,14 +1060,97 @@ class ContainerConfig(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         log_path: _builtins.str = ...,
+        linux: Global___LinuxContainerConfig | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["image", b"image", "metadata", b"metadata"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["image", b"image", "linux", b"linux", "metadata", b"metadata"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "args", b"args", "command", b"command", "envs", b"envs", "image", b"image", "labels", b"labels", "log_path", b"log_path", "metadata", b"metadata", "mounts", b"mounts", "working_dir", b"working_dir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "args", b"args", "command", b"command", "envs", b"envs", "image", b"image", "labels", b"labels", "linux", b"linux", "log_path", b"log_path", "metadata", b"metadata", "mounts", b"mounts", "working_dir", b"working_dir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ContainerConfig: _TypeAlias = ContainerConfig  # noqa: Y015
+
+@_typing.final
+class LinuxContainerConfig(_message.Message):
+    """What is Linux's alone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECURITY_CONTEXT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def security_context(self) -> Global___LinuxContainerSecurityContext:
+        """As whom it runs."""
+
+    def __init__(
+        self,
+        *,
+        security_context: Global___LinuxContainerSecurityContext | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["security_context", b"security_context"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["security_context", b"security_context"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LinuxContainerConfig: _TypeAlias = LinuxContainerConfig  # noqa: Y015
+
+@_typing.final
+class LinuxContainerSecurityContext(_message.Message):
+    """As whom a container runs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_AS_USER_FIELD_NUMBER: _builtins.int
+    SUPPLEMENTAL_GROUPS_FIELD_NUMBER: _builtins.int
+    RUN_AS_GROUP_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def run_as_user(self) -> Global___Int64Value:
+        """The user; the image's where it is missing."""
+
+    @_builtins.property
+    def supplemental_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """More groups: of the pod's specification, and those of its volumes."""
+
+    @_builtins.property
+    def run_as_group(self) -> Global___Int64Value:
+        """The primary group."""
+
+    def __init__(
+        self,
+        *,
+        run_as_user: Global___Int64Value | None = ...,
+        supplemental_groups: _abc.Iterable[_builtins.int] | None = ...,
+        run_as_group: Global___Int64Value | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run_as_group", b"run_as_group", "run_as_user", b"run_as_user"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_as_group", b"run_as_group", "run_as_user", b"run_as_user", "supplemental_groups", b"supplemental_groups"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LinuxContainerSecurityContext: _TypeAlias = LinuxContainerSecurityContext  # noqa: Y015
+
+@_typing.final
+class Int64Value(_message.Message):
+    """A number in a message of its own, so that 0 can be told from none."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    value: _builtins.int
+    """The number."""
+    def __init__(
+        self,
+        *,
+        value: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Int64Value: _TypeAlias = Int64Value  # noqa: Y015
 
 @_typing.final
 class ContainerMetadata(_message.Message):
@@ -1738,6 +1826,68 @@ class Mount(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Mount: _TypeAlias = Mount  # noqa: Y015
+
+@_typing.final
+class ExecSyncRequest(_message.Message):
+    """Asks to run a command in a container."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINER_ID_FIELD_NUMBER: _builtins.int
+    CMD_FIELD_NUMBER: _builtins.int
+    TIMEOUT_FIELD_NUMBER: _builtins.int
+    container_id: _builtins.str
+    """Id of the container."""
+    timeout: _builtins.int
+    """Seconds that it may take; 0 = as long as it likes."""
+    @_builtins.property
+    def cmd(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The command and its arguments."""
+
+    def __init__(
+        self,
+        *,
+        container_id: _builtins.str = ...,
+        cmd: _abc.Iterable[_builtins.str] | None = ...,
+        timeout: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cmd", b"cmd", "container_id", b"container_id", "timeout", b"timeout"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecSyncRequest: _TypeAlias = ExecSyncRequest  # noqa: Y015
+
+@_typing.final
+class ExecSyncResponse(_message.Message):
+    """How the command ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STDOUT_FIELD_NUMBER: _builtins.int
+    STDERR_FIELD_NUMBER: _builtins.int
+    EXIT_CODE_FIELD_NUMBER: _builtins.int
+    stdout: _builtins.bytes
+    """What it wrote to standard output."""
+    stderr: _builtins.bytes
+    """What it wrote to standard error."""
+    exit_code: _builtins.int
+    """Its exit code."""
+    def __init__(
+        self,
+        *,
+        stdout: _builtins.bytes = ...,
+        stderr: _builtins.bytes = ...,
+        exit_code: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_code", b"exit_code", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecSyncResponse: _TypeAlias = ExecSyncResponse  # noqa: Y015
 
 @_typing.final
 class GetEventsRequest(_message.Message):

@@ -98,6 +98,11 @@ class RuntimeServiceStub:
                 request_serializer=cri_dot_runtime_dot_v1_dot_api__pb2.ContainerStatusRequest.SerializeToString,
                 response_deserializer=cri_dot_runtime_dot_v1_dot_api__pb2.ContainerStatusResponse.FromString,
                 _registered_method=True)
+        self.ExecSync = channel.unary_unary(
+                '/runtime.v1.RuntimeService/ExecSync',
+                request_serializer=cri_dot_runtime_dot_v1_dot_api__pb2.ExecSyncRequest.SerializeToString,
+                response_deserializer=cri_dot_runtime_dot_v1_dot_api__pb2.ExecSyncResponse.FromString,
+                _registered_method=True)
         self.GetContainerEvents = channel.unary_stream(
                 '/runtime.v1.RuntimeService/GetContainerEvents',
                 request_serializer=cri_dot_runtime_dot_v1_dot_api__pb2.GetEventsRequest.SerializeToString,
@@ -196,6 +201,13 @@ class RuntimeServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExecSync(self, request, context):
+        """Runs a command in a running container, and waits for its end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetContainerEvents(self, request, context):
         """Tells of containers that come, go and change their state.
 
@@ -269,6 +281,11 @@ def add_RuntimeServiceServicer_to_server(servicer, server):
                     servicer.ContainerStatus,
                     request_deserializer=cri_dot_runtime_dot_v1_dot_api__pb2.ContainerStatusRequest.FromString,
                     response_serializer=cri_dot_runtime_dot_v1_dot_api__pb2.ContainerStatusResponse.SerializeToString,
+            ),
+            'ExecSync': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExecSync,
+                    request_deserializer=cri_dot_runtime_dot_v1_dot_api__pb2.ExecSyncRequest.FromString,
+                    response_serializer=cri_dot_runtime_dot_v1_dot_api__pb2.ExecSyncResponse.SerializeToString,
             ),
             'GetContainerEvents': grpc.unary_stream_rpc_method_handler(
                     servicer.GetContainerEvents,
@@ -604,6 +621,33 @@ class RuntimeService:
             '/runtime.v1.RuntimeService/ContainerStatus',
             cri_dot_runtime_dot_v1_dot_api__pb2.ContainerStatusRequest.SerializeToString,
             cri_dot_runtime_dot_v1_dot_api__pb2.ContainerStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExecSync(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runtime.v1.RuntimeService/ExecSync',
+            cri_dot_runtime_dot_v1_dot_api__pb2.ExecSyncRequest.SerializeToString,
+            cri_dot_runtime_dot_v1_dot_api__pb2.ExecSyncResponse.FromString,
             options,
             channel_credentials,
             insecure,

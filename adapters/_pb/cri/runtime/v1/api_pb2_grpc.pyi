@@ -49,6 +49,8 @@ class RuntimeServiceStub:
     """Lists the containers that exist, in any state, without their mounts."""
     ContainerStatus: _aio.UnaryUnaryMultiCallable[_api_pb2.ContainerStatusRequest, _api_pb2.ContainerStatusResponse]
     """Shows one container, with its mounts. NOT_FOUND for one that is gone; cri-dockerd also answers UNKNOWN."""
+    ExecSync: _aio.UnaryUnaryMultiCallable[_api_pb2.ExecSyncRequest, _api_pb2.ExecSyncResponse]
+    """Runs a command in a running container, and waits for its end."""
     GetContainerEvents: _aio.UnaryStreamMultiCallable[_api_pb2.GetEventsRequest, _api_pb2.ContainerEventResponse]
     """Tells of containers that come, go and change their state.
 
@@ -159,6 +161,14 @@ class RuntimeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_api_pb2.ContainerStatusRequest, _abc.Awaitable[_api_pb2.ContainerStatusResponse]],
     ) -> _abc.Awaitable[_api_pb2.ContainerStatusResponse]:
         """Shows one container, with its mounts. NOT_FOUND for one that is gone; cri-dockerd also answers UNKNOWN."""
+
+    @_abc_1.abstractmethod
+    def ExecSync(
+        self,
+        request: _api_pb2.ExecSyncRequest,
+        context: _aio.ServicerContext[_api_pb2.ExecSyncRequest, _abc.Awaitable[_api_pb2.ExecSyncResponse]],
+    ) -> _abc.Awaitable[_api_pb2.ExecSyncResponse]:
+        """Runs a command in a running container, and waits for its end."""
 
     @_abc_1.abstractmethod
     def GetContainerEvents(
