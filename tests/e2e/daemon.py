@@ -16,15 +16,17 @@ from grpc import aio
 
 from adapters._pb.kubelet.deviceplugin.v1beta1 import api_pb2, api_pb2_grpc
 from adapters.journal.journal import SqliteJournal
-from adapters.memory.node import EmbeddedNode, Timing
+from adapters.memory.node import EmbeddedNode, Source, Timing
 from adapters.memory.runtime import MemoryRuntime
 from adapters.system.clock import SystemClock
+from domain.ports.clock import Clock
 from domain.ports.journal import Recovered
+from tests.e2e.silence import assert_silent
 from tests.integration.filesystem import short_place
 
 RESOURCE: Final = "contivpp.io/memif"
 CAPACITY: Final = 8
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 """Seconds of real time after which waiting for something counts as failed."""
 
 CHECKOUT: Final = Path(__file__).parents[2]
@@ -145,12 +147,37 @@ class Daemon:
         await self.ended()
 
 
+async def begun(
+    configuration: Mapping[str, Any],
+    root: Path,
+    *arguments: str,
+    through: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    log_format: str = "json",
+) -> Daemon:
+    """Start a daemon whose configuration is put below a directory; ``through`` is a program that starts it."""
+    path = root / "plugin.yaml"
+    path.write_text(json.dumps(configuration), encoding="utf-8")  # JSON is YAML
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MEMIF_DP_")}
+    process = await asyncio.create_subprocess_exec(
+        *through,
+        *(sys.executable, "-m", "app", "run", "--config", str(path), "--log-format", log_format),
+        *arguments,
+        cwd=CHECKOUT,
+        env={**clean, **(environment or {})},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    return Daemon(process, parsed=log_format == "json")
+
+
 class Stand:
     """A node in a directory of its own: the kubelet in this process, daemons as processes of their own."""
 
-    def __init__(self, root: Path, *, timing: Timing | None = None) -> None:
+    def __init__(self, root: Path, *, timing: Timing | None = None, clock: Clock | None = None) -> None:
         self.root = root
-        clock = SystemClock()
+        clock = clock or SystemClock()
         self.runtime = MemoryRuntime(clock)
         self.node = EmbeddedNode(
             root, self.runtime, clock=clock, timing=timing or Timing(retry=0.05, readmit_after=0.5), rate_limited=False
@@ -169,6 +196,7 @@ class Stand:
             "control": {"socket": str(root / "control.sock")},
             "http": {"listen": None},
             "reconcile": {"interval": "1s", "grace": "1s"},
+            "log": {"level": "debug"},  # all that is ever printed is searched for secrets
         }
 
     @property
@@ -185,20 +213,14 @@ class Stand:
         log_format: str = "json",
     ) -> Daemon:
         """Start a daemon with the configuration as it is now; ``through`` is a program that starts it."""
-        path = self.root / "plugin.yaml"
-        path.write_text(json.dumps(self.configuration), encoding="utf-8")  # JSON is YAML
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("MEMIF_DP_")}
-        process = await asyncio.create_subprocess_exec(
-            *through,
-            *(sys.executable, "-m", "app", "run", "--config", str(path), "--log-format", log_format),
+        daemon = await begun(
+            self.configuration,
+            self.root,
             *arguments,
-            cwd=CHECKOUT,
-            env={**clean, **(environment or {})},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
+            through=through,
+            environment=environment,
+            log_format=log_format,
         )
-        daemon = Daemon(process, parsed=log_format == "json")
         self.daemons.append(daemon)
         return daemon
 
@@ -208,6 +230,16 @@ class Stand:
         await daemon.registered()
         await self.node.wait_registered(RESOURCE, within=PATIENCE)
         return daemon
+
+    async def kubelet_restarted(self, daemon: Daemon) -> None:
+        """Restart the kubelet; its pods come when it has the daemon's devices, a race that is measured elsewhere."""
+        times = len(daemon.said("registered with the kubelet", resource=RESOURCE))
+        await self.node.stop_kubelet()
+        await self.node.start_kubelet(withhold=tuple(Source))
+        await daemon.registered(times + 1)
+        await self.node.wait_registered(RESOURCE, within=PATIENCE)
+        await self.node.deliver_sources()
+        await self.node.wait_ready()
 
     # -- looking at what is left -------------------------------------------------------------------------------
 
@@ -236,10 +268,15 @@ class Stand:
 
 
 @asynccontextmanager
-async def a_stand(*, kubelet: bool = True, timing: Timing | None = None) -> AsyncIterator[Stand]:
-    """A stand that is taken down with all its processes, mounts and files, whatever happened on it."""
+async def a_stand(
+    *, kubelet: bool = True, timing: Timing | None = None, clock: Clock | None = None
+) -> AsyncIterator[Stand]:
+    """A stand that is taken down with all its processes, mounts and files, whatever happened on it.
+
+    The clock is the kubelet's, for its five minutes; daemons have the machine's.
+    """
     async with AsyncExitStack() as stack:
-        stand = Stand(stack.enter_context(short_place()), timing=timing)
+        stand = Stand(stack.enter_context(short_place()), timing=timing, clock=clock)
         stack.push_async_callback(stand.node.stop_kubelet)
         stack.push_async_callback(_end, stand)
         if kubelet:
@@ -252,6 +289,8 @@ async def a_stand(*, kubelet: bool = True, timing: Timing | None = None) -> Asyn
 async def _end(stand: Stand) -> None:
     for daemon in stand.daemons:
         await daemon.kill()
+    for daemon in stand.daemons:
+        assert_silent((*daemon.stdout, *daemon.stderr), stand.state_dir)
 
 
 @asynccontextmanager

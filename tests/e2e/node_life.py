@@ -2,9 +2,11 @@
 
 from typing import Final
 
-from adapters.memory.node import Pod, PodSpec
+from adapters.memory.node import EmbeddedNode, Pod, PodSpec
 from domain.lookup import Question
-from tests.integration.daemon import RESOURCE, House, Stand
+from tests.e2e.daemon import Daemon
+from tests.e2e.daemon import Stand as Processes
+from tests.integration.daemon import RESOURCE, House
 from tests.integration.nodes import app, init, pod, sidecar
 
 STOP_GRACE: Final = 300.0
@@ -31,9 +33,16 @@ def memif(one: Pod) -> list[str]:
     return sorted(each.mounts["/run/vpp"].rpartition("/")[2] for each in one.containers)
 
 
-def allocations(stand: Stand) -> int:
+def allocations(node: EmbeddedNode) -> int:
     """Return how often the kubelet called Allocate."""
-    return sum(call.rpc == "Allocate" for call in stand.node.calls)
+    return sum(call.rpc == "Allocate" for call in node.calls)
+
+
+async def waiting(stand: Processes) -> Daemon:
+    """Start a daemon that comes before the kubelet, as the units of a node are ordered, and waits for it."""
+    daemon = await stand.run()
+    await daemon.says("not registered with the kubelet")
+    return daemon
 
 
 async def release(house: House, name: str) -> tuple[str, ...]:

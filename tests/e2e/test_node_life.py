@@ -1,16 +1,15 @@
 """A node's life with the daemon as a process.
 
 Containers are not visible to it here (its runtime is the one in memory, and empty), so what it releases depends on the
-kubelet's record and on the doubt about an empty runtime.  Where containers matter, the daemon runs in the process of
-the test: see the tests of integration.
+kubelet's record and on the doubt about an empty runtime.  Where it sees them too is in the tests beside this one.
 """
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from adapters.memory.node import Pod, PodSpec
-from tests.e2e.daemon import RESOURCE, Stand, a_stand, needs_root, soon
+from tests.e2e.daemon import RESOURCE, Stand, a_stand, needs_root
+from tests.e2e.node_life import allocations, given, waiting
 from tests.integration.filesystem import tmpfs
 from tests.integration.nodes import app, init, pod, sidecar, slow_readmission
 
@@ -19,16 +18,6 @@ from tests.integration.nodes import app, init, pod, sidecar, slow_readmission
 async def stand() -> AsyncIterator[Stand]:
     async with a_stand() as made:
         yield made
-
-
-def given(one: Pod) -> list[tuple[dict[str, str], dict[str, str]]]:
-    """Return what each container was given."""
-    return [(dict(each.env), dict(each.mounts)) for each in one.containers]
-
-
-def allocations(stand: Stand) -> int:
-    """Return how often the kubelet called Allocate."""
-    return sum(call.rpc == "Allocate" for call in stand.node.calls)
 
 
 async def test_a_pod_is_given_directories_until_the_kubelet_has_forgotten_it(stand: Stand) -> None:
@@ -48,23 +37,6 @@ async def test_a_pod_is_given_directories_until_the_kubelet_has_forgotten_it(sta
     assert stand.directories == set()
     assert await daemon.stop() == 0
     assert stand.recorded == set()
-
-
-async def test_the_kubelet_restarts_and_nothing_of_running_pods_is_touched(stand: Stand) -> None:
-    daemon = await stand.registered()
-    one = await stand.node.start(pod("one", app("a", 1, RESOURCE)))
-    before = {name: (stand.host_dir / name).stat().st_ino for name in stand.directories}
-    was, calls = given(one), allocations(stand)
-    await stand.node.restart_kubelet()
-    await daemon.registered(times=2)
-    await stand.node.wait_ready()
-    await stand.node.restart_container(one, "a")
-
-    assert {name: (stand.host_dir / name).stat().st_ino for name in stand.directories} == before
-    assert (given(one), allocations(stand)) == (was, calls)
-    assert daemon.warnings == []
-    assert len(stand.sockets) == 1
-    assert len(daemon.lines) == len(daemon.stderr)  # nothing of libraries in between
 
 
 async def test_a_pod_that_waits_for_the_kubelet_is_admitted_by_the_restarted_one(stand: Stand) -> None:
@@ -87,25 +59,23 @@ async def test_after_a_reboot_the_same_paths_and_secrets_are_there_before_the_co
     with tmpfs(stand.host_dir, "size=1m,mode=0711"):
         daemon = await stand.registered()
         one = await stand.node.start(pod("one", app("a", 1, RESOURCE), app("b", 2, RESOURCE)))
-        was, before, calls = given(one), stand.directories, allocations(stand)
+        was, before, calls = given(one), stand.directories, allocations(stand.node)
 
-        async def power_off() -> None:
-            await daemon.kill()
-
-        stand.node.timing = slow_readmission(2.0)
         await stand.node.stop_kubelet()
-        await power_off()
+        await daemon.kill()
     assert stand.directories == set()
     with tmpfs(stand.host_dir, "size=1m,mode=0711"):
+        daemon = await waiting(stand)
+        stand.node.timing = slow_readmission(2.0)
         await stand.node.reboot()
-        await stand.registered()
+        await daemon.registered()
         await stand.node.wait_ready()
         await stand.node.run(one)
 
         assert (given(one), stand.directories) == (was, before)
-        assert allocations(stand) == calls
+        assert allocations(stand.node) == calls
         assert all((stand.host_dir / name).stat().st_mode & 0o7777 == 0o2770 for name in before)
-        await stand.daemons[-1].stop()
+        await daemon.stop()
 
 
 async def test_a_container_that_starts_before_the_daemon_is_back_finds_its_directory_mended_afterwards(
@@ -127,31 +97,6 @@ async def test_a_container_that_starts_before_the_daemon_is_back_finds_its_direc
 
     assert (stand.host_dir / name).stat().st_mode & 0o7777 == 0o2770
     assert (stand.host_dir / name).stat().st_ino == inode
-
-
-async def test_a_pod_that_is_rejected_after_allocate_is_released_after_the_grace(stand: Stand) -> None:
-    daemon = await stand.registered()
-    big = PodSpec(namespace="telco", name="big", containers=(app("a", 1, RESOURCE),), oversized=True)
-    rejected = await stand.node.admit(big)
-    assert "Node didn't have enough resource" in rejected.message
-    (name,) = stand.directories
-    await daemon.says("released", allocation=name)
-
-    await soon(lambda: stand.directories == set())
-
-
-async def test_a_device_that_was_force_deleted_is_given_again_beside_the_old_one(stand: Stand) -> None:
-    stand.pool["capacity"] = 1
-    await stand.registered()
-    old = await stand.node.start(pod("old", app("a", 1, RESOURCE)))
-    (first,) = stand.directories
-    await stand.node.force_delete(old)
-    new = await stand.node.start(pod("new", app("a", 1, RESOURCE)))
-
-    assert stand.node.devices_of(new)["a"][RESOURCE] == {f"{RESOURCE}/0"}
-    assert first in stand.directories
-    assert len(stand.directories) == 2
-    assert old.container("a").mounts != new.container("a").mounts
 
 
 async def test_a_pool_that_is_taken_out_of_the_configuration_is_drained_while_a_pod_holds_it(stand: Stand) -> None:

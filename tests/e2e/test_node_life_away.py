@@ -38,7 +38,7 @@ class TestTheApiServerIsAwayWhenTheKubeletRestarts:
 
         assert stand.directories == before
         assert given(one, static) == was
-        assert allocations(stand) == 4
+        assert allocations(stand.node) == 4
 
     async def test_a_pod_that_is_admitted_late_starts_from_the_kubelets_record(self, stand: Stand) -> None:
         house = await stand.serve()
@@ -135,7 +135,7 @@ class TestTheDaemonIsDownForLong:
         assert stand.node.resources()[RESOURCE].allocatable == CAPACITY
         assert given(one) == was
         assert stand.directories == before
-        assert allocations(stand) == 3
+        assert allocations(stand.node) == 3
 
     async def test_what_went_meanwhile_is_released_and_what_came_back_is_not(self, stand: Stand) -> None:
         first = await stand.serve()

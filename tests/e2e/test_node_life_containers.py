@@ -64,7 +64,7 @@ class TestAnImageIsPulledForLong:
 
         assert one.running
         assert stand.directories == before
-        assert allocations(stand) == 3
+        assert allocations(stand.node) == 3
 
 
 class TestAPodIsRecreatedUnderItsName:
@@ -122,7 +122,7 @@ class TestAPodIsRecreatedUnderItsName:
 
         assert new.uid == old.uid
         assert given(new) == was
-        assert allocations(stand) == 1
+        assert allocations(stand.node) == 1
         assert sorted(stand.directories) == memif(new)
 
 

@@ -9,8 +9,20 @@ from grpc import aio
 from adapters._pb.kubelet.deviceplugin.v1beta1 import api_pb2
 from adapters.memory.node import EmbeddedNode
 from domain.allocation import Allocation
-from tests.e2e.daemon import RESOURCE, Daemon, Stand, a_stand, asking, dev, plugin, soon
+from tests.e2e.daemon import PATIENCE, RESOURCE, Daemon, Stand, a_stand, asking, dev, plugin, soon
+from tests.e2e.silence import like_secrets
 from tests.integration.nodes import app, init, pod
+from tests.unit.house import House
+
+
+def test_the_search_at_the_end_of_every_test_here_finds_them() -> None:
+    """In any of the forms in which one might be printed, whatever surrounds it."""
+    world = House().world
+    for _ in range(300):
+        secret = world.entropy.secret(20).reveal()
+        line = f'{{"allocation": "bcdfghjklmnpqrstvwxz", "fault": "DirectoryUnusable", "reason": "said {secret!r}"}}'
+        assert like_secrets([line], b"..." + secret.encode()) == [secret]
+        assert like_secrets([line.replace(secret, "***")], secret.encode()) == []
 
 
 @pytest.fixture
@@ -53,7 +65,7 @@ async def life(stand: Stand, daemon: Daemon, handed: Handed) -> None:
         (each / "secret").write_text("overwritten by a tenant", encoding="utf-8")
     await node.restart_container(one, "a")
     await node.restart_kubelet()
-    await node.wait_registered(RESOURCE)
+    await node.wait_registered(RESOURCE, within=PATIENCE)
     await node.wait_ready()
     await node.start(pod("two", app("a", 1, RESOURCE)))
     handed.by(node)
@@ -80,7 +92,7 @@ def damage(state: Path) -> None:
 async def test_through_a_nodes_whole_life_at_level_debug(stand: Stand, log_format: str) -> None:
     handed = Handed()
     daemon = await stand.run("--log-level", "debug", log_format=log_format)
-    await stand.node.wait_registered(RESOURCE)
+    await stand.node.wait_registered(RESOURCE, within=PATIENCE)
     await life(stand, daemon, handed)
     await daemon.stop()
     handed.in_journal(tuple(allocation for allocation, _ in stand.journal().allocations))
@@ -102,7 +114,7 @@ async def test_when_it_ends_by_a_fault(stand: Stand) -> None:
     """A traceback's frames may hold answers; neither a crash nor a refusal to start shows them."""
     handed = Handed()
     daemon = await stand.run("--log-level", "debug")
-    await stand.node.wait_registered(RESOURCE)
+    await stand.node.wait_registered(RESOURCE, within=PATIENCE)
     await stand.node.start(pod("one", app("a", 1, RESOURCE)))
     handed.by(stand.node)
     (stand.state_dir / "lock").unlink()
@@ -121,7 +133,7 @@ async def test_when_the_kubelets_record_is_not_understood(stand: Stand) -> None:
     handed = Handed()
     daemon = await stand.run("--log-level", "debug")
     endpoint = await daemon.registered()
-    await stand.node.wait_registered(RESOURCE)
+    await stand.node.wait_registered(RESOURCE, within=PATIENCE)
     one = await stand.node.start(pod("one", app("a", 1, RESOURCE)))
     handed.by(stand.node)
     (held,) = stand.node.devices_of(one)["a"][RESOURCE]

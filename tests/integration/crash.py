@@ -1,15 +1,16 @@
 """The end of a process between any two steps, and disks that fail.
 
 What a storage job does to the disk goes through the operating system's calls and SQLite's statements, so those are
-counted, and before any of them the process can be ended or the call can fail.  A process that was ended does nothing
-any more, however its code tries to clean up.
+counted, and before any of them the process can be ended or the call can fail.  The calls of ports are counted too, see
+:mod:`tests.integration.crossings`.  A process that was ended does nothing any more, however its code tries to clean up.
 """
 
 import os
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
@@ -35,7 +36,16 @@ CHANGING: Final = (
     "unlink",
     "write",
 )
-"""The system calls that change something on disk; ``open`` is one of them when it makes a file."""
+"""The system calls that change something on disk; ``open`` is one of them when it makes or writes a file."""
+
+_READS: Final = frozenset({"os.listdir", "os.scandir", "os.getxattr", "os.listxattr"})
+"""What the interpreter tells of the functions of ``os`` that leave the disk as it is."""
+
+_WRITING: Final = os.O_CREAT | os.O_WRONLY | os.O_RDWR
+
+_OF_THE_CONNECTION: Final = ("PRAGMA locking_mode", "PRAGMA synchronous")
+
+_WATCHED: Final[set["Power"]] = set()
 
 DISK, JOURNAL = "disk", "journal"
 """Where a step is done: in the file system, or by SQLite."""
@@ -49,7 +59,9 @@ class Killed(BaseException):
 
 
 class Power:
-    """Decides before each step of a storage job whether the process still lives and whether the disk works.
+    """Decides before each step whether the process still lives and whether the disk works.
+
+    All that a process knows ends with it, so steps between which the world outside did not change are one moment.
 
     Attributes:
         steps: names of the steps since :meth:`reset`, in order.
@@ -64,8 +76,10 @@ class Power:
         self.fault: Fault | None = None
         self.ending: Callable[[], None] = lambda: None
         self.committing: Callable[[bool], None] = lambda durable: None  # noqa: ARG005 -- a name for the reader
-        self._left: int | None = None
+        self._left: int | str | None = None
+        self._another = True
         self._working = 0
+        self._counted = False
 
     def reset(self) -> None:
         """Forget everything, as for another process on a sound disk."""
@@ -75,10 +89,15 @@ class Power:
         """Begin another process."""
         self.dead, self._left = False, None
 
-    def end_before(self, step: int | None) -> None:
-        """End the process before so many steps from now, the next one being 1; ``None`` for not at all."""
+    def end_before(self, moment: int | str | None) -> None:
+        """End the process at a moment to come.
+
+        Args:
+            moment: how many from now, the next one being 1; or the name of a step, to end before the next of that name;
+                ``None`` for not at all.
+        """
         self.steps.clear()
-        self._left = step
+        self._left, self._another = moment, True
 
     def end(self) -> None:
         """End the process now."""
@@ -95,21 +114,50 @@ class Power:
         finally:
             self._working -= 1
 
+    @property
+    def off_the_books(self) -> bool:
+        """Whether a storage job runs and is not in the middle of a step."""
+        return self._working > 0 and not self._counted
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Do what was come to."""
+        self._counted = True
+        try:
+            yield
+        finally:
+            self._counted = False
+
     def step(self, place: str, what: str) -> None:
-        """Come to a step."""
+        """Come to a step of a storage job; what is done to the disk otherwise is none."""
         if not self._working:
             return
-        if self.dead:
-            raise Killed
-        self.steps.append(what)
-        if self._left is not None:
-            self._left -= 1
-            if self._left <= 0:
-                self.end()
-                raise Killed
+        self._come_to(what)
+        self.changed()
         trouble = None if self.fault is None else self.fault(place)
         if trouble is not None:
             raise trouble
+
+    def cross(self, what: str, *, lives: bool) -> None:
+        """Come to a step between the core and a port, which a process that has ended does not get to."""
+        if not lives:
+            raise Killed
+        self._come_to(what)
+
+    def changed(self) -> None:
+        """Note that the world outside the process is another one from now on."""
+        self._another = True
+
+    def _come_to(self, what: str) -> None:
+        if self.dead:
+            raise Killed
+        self.steps.append(what)
+        if isinstance(self._left, int) and self._another:
+            self._left -= 1
+        self._another = False
+        if self._left in {0, what}:
+            self.end()
+            raise Killed
 
 
 @contextmanager
@@ -125,7 +173,7 @@ def powered() -> Iterator[Power]:
         def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
             if sql.startswith("PRAGMA synchronous"):
                 self._durable = sql.endswith("FULL")
-            elif not sql.startswith(("PRAGMA", "SELECT")):
+            if not only_reads(sql):
                 power.step(JOURNAL, sql.split(maxsplit=1)[0])
             if sql == "COMMIT":
                 power.committing(self._durable)
@@ -134,6 +182,9 @@ def powered() -> Iterator[Power]:
         def executemany(self, sql: str, parameters: Any) -> sqlite3.Cursor:
             power.step(JOURNAL, sql.split(maxsplit=1)[0])
             return super().executemany(sql, parameters)
+
+        def executescript(self, script: str, /) -> sqlite3.Cursor:
+            raise AssertionError(f"how many steps are in this? {script}")
 
     def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
         made: sqlite3.Connection = dialed(*arguments, **{"factory": Connection, **options})
@@ -144,18 +195,27 @@ def powered() -> Iterator[Power]:
     patches += [patch.object(os, "open", _opening(os.open, power)), patch.object(sqlite3, "connect", connect)]
     for each in patches:
         each.start()
+    _WATCHED.add(power)
+    _have_watched()
     try:
         yield power
     finally:
+        _WATCHED.discard(power)
         for each in reversed(patches):
             each.stop()
+
+
+def only_reads(sql: str) -> bool:
+    """Whether a statement changes nothing but its own connection."""
+    return sql.startswith(("SELECT", *_OF_THE_CONNECTION)) or (sql.startswith("PRAGMA") and "=" not in sql)
 
 
 def _counted(call: Callable[..., T], power: Power) -> Callable[..., T]:
     @wraps(call)
     def counted(*arguments: Any, **options: Any) -> T:
         power.step(DISK, call.__name__)
-        return call(*arguments, **options)
+        with power.counted():
+            return call(*arguments, **options)
 
     return counted
 
@@ -163,11 +223,31 @@ def _counted(call: Callable[..., T], power: Power) -> Callable[..., T]:
 def _opening(call: Callable[..., int], power: Power) -> Callable[..., int]:
     @wraps(call)
     def opening(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
-        if flags & os.O_CREAT:
-            power.step(DISK, "open")
-        return call(path, flags, *arguments, **options)
+        if not flags & _WRITING:
+            return call(path, flags, *arguments, **options)
+        power.step(DISK, "open")
+        with power.counted():
+            return call(path, flags, *arguments, **options)
 
     return opening
+
+
+def changes_disk(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether the interpreter tells of something that changes the disk, by whichever function."""
+    return bool(arguments[2] & _WRITING) if event == "open" else event.startswith("os.") and event not in _READS
+
+
+@cache
+def _have_watched() -> None:
+    """Have the interpreter tell from now on: who listens to it once does so until its end."""
+    sys.addaudithook(_watch)
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    """Let no storage job change the disk by what is not counted; the interpreter tells of all that it does."""
+    for power in _WATCHED:
+        if power.off_the_books and changes_disk(event, arguments):
+            raise AssertionError(f"a storage job changes the disk by what is no step: {event} {arguments}")
 
 
 class CountedWorker(InlineWorker):

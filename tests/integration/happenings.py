@@ -1,7 +1,5 @@
 """What can happen to a node in a history, a method for each word of it."""
 
-import errno
-import sqlite3
 import stat
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -10,11 +8,15 @@ from typing import Any, Final
 from adapters.memory.node import Pod
 from domain.errors import MemifError
 from domain.lookup import Question
-from tests.integration.crash import DISK, JOURNAL, Fault, Killed, frozen, thaw
+from tests.integration.crash import Killed, frozen, thaw
+from tests.integration.disk_faults import disk_fault
 from tests.integration.histories import CHANCES, CONFIGURATIONS, CURES, KEPT, SHAPES
 from tests.integration.history import History, Step
-from tests.integration.socketless import RESOURCE, Stand, settings
+from tests.integration.socketless import GRACE, RESOURCE, Stand, settings
 from tests.integration.soundness import MODE, Given, forced, must, running
+
+STRAY: Final = "zzzzzzzzzzzzzzzzzzz"
+"""With a digit after it, a well-formed id that is never drawn."""
 
 MOMENT: Final = 0.01
 """Seconds that pass between two steps, so that there is a before and an after."""
@@ -33,6 +35,7 @@ class Happenings:
         journal_lost: whether the journal was lost, or a part of it.
         disk_failed: whether a disk ever failed.
         forced: whether an operator ever removed something by force.
+        strays: when directories that nobody knows were made, by name.
         configured: which configuration the next start has.
     """
 
@@ -44,6 +47,7 @@ class Happenings:
         self.mended = True
         self.journal_lost = self.disk_failed = self.forced = False
         self.configured = 0
+        self.strays: dict[str, float] = {}
         self._delivery = history.delivery
         self._file: str | None = None
         self._journals: list[dict[str, bytes]] = []
@@ -192,9 +196,9 @@ class Happenings:
     async def kill(self) -> None:
         self.stand.kill()
 
-    async def kill_before(self, step: int) -> None:
-        """The daemon will end before so many steps of storage from now."""
-        self.stand.power.end_before(step)
+    async def kill_before(self, moment: int) -> None:
+        """The daemon will end so many moments from now; see :class:`tests.integration.crash.Power`."""
+        self.stand.power.end_before(moment)
 
     async def meanwhile(self, turns: int, steps: int) -> None:
         """Without a step after it, nothing."""
@@ -270,7 +274,7 @@ class Happenings:
     async def disk_fails(self, where: int, how: int, often: int) -> None:
         """Every so many steps of storage fail, at one place or both, until the disk works again."""
         self.disk_failed = True
-        self.stand.power.fault = _fault(where, how, often)
+        self.stand.power.fault = disk_fault(where, how, often)
 
     async def disk_works(self) -> None:
         self.stand.power.fault = None
@@ -280,6 +284,20 @@ class Happenings:
         self.wiped = True
         self.mended = False
         self.stand.empty()
+
+    async def stray(self, number: int) -> None:
+        """A directory comes that nobody knows, as one of a container whose record was lost would be."""
+        path = self.stand.host_dir / f"{STRAY}{number}"
+        if self.stand.host_dir.exists() and not path.exists():
+            path.mkdir()
+            self.strays[path.name] = self.stand.clock.monotonic()
+
+    def check_strays(self) -> None:
+        """Fail if a directory that nobody knows is gone before the grace is over."""
+        gone = self.strays.keys() - self.stand.directories().keys()
+        age = {name: self.stand.clock.monotonic() - self.strays.pop(name) for name in gone}
+        young = {name: age for name, age in age.items() if age < GRACE}
+        must(self.wiped or not young, f"nobody knew these for less than the grace, and they are gone: {young}")
 
     async def reboot(self, late: int, keep: int) -> None:
         """The machine restarts; ``/var/run`` is usually in memory."""
@@ -339,31 +357,3 @@ class Happenings:
 _VERBS: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     verb: getattr(Happenings, verb.replace("-", "_")) for verb in (*CHANCES, *CURES.values())
 }
-
-_ERRNO: Final = (errno.ENOSPC, errno.EIO, errno.EROFS)
-_SQLITE: Final = (
-    ("database or disk is full", sqlite3.SQLITE_FULL, "SQLITE_FULL"),
-    ("disk I/O error", sqlite3.SQLITE_IOERR, "SQLITE_IOERR"),
-    ("attempt to write a readonly database", sqlite3.SQLITE_READONLY, "SQLITE_READONLY"),
-)
-
-
-def _fault(where: int, how: int, often: int) -> Fault:
-    places = ({DISK}, {JOURNAL}, {DISK, JOURNAL})[where]
-    met = 0
-
-    def fault(place: str) -> Exception | None:
-        nonlocal met
-        if place not in places:
-            return None
-        met += 1
-        if met % often:
-            return None
-        if place == DISK:
-            return OSError(_ERRNO[how], "as the history wants it")
-        text, code, name = _SQLITE[how]
-        error = sqlite3.OperationalError(text)
-        error.sqlite_errorcode, error.sqlite_errorname = code, name
-        return error
-
-    return fault

@@ -58,6 +58,7 @@ CHANCES: Final[dict[str, float]] = {
     "runtime-hides": 1,
     "disk-fails": 3,
     "empty": 1,
+    "stray": 1,
     "reboot": 1.5,
     "power-loss": 0.7,
     "lose-journal": 0.4,
@@ -85,10 +86,11 @@ _LASTING: Final = 0.3
 
 _ARGUMENTS: Final[dict[str, tuple[Sequence[int], ...]]] = {
     "time": (_TIMES,),
-    "kill-before": (range(1, 25),),
+    "kill-before": (range(1, 30),),
     "meanwhile": (range(12), range(1, 4)),
     "disk-fails": (range(3), range(3), (1, 1, 2, 5)),
     "configure": (range(len(CONFIGURATIONS)),),
+    "stray": (range(3),),
     "reboot": (range(2), range(2)),
     "power-loss": (range(KEPT), range(2), range(2)),
 }
@@ -117,6 +119,7 @@ _PLOTS: Final[tuple[tuple[str, ...], ...]] = (
     ("meanwhile", "admit", "force", "admit"),
     ("meanwhile", "delete", "admit", "start"),
     ("kubelet-stop", "time", "kill", "empty", "run", "kubelet-comes-first", "restart", "kubelet-start"),
+    ("admit", "kubelet-stop", "lose-journal", "empty", "run", "kubelet-comes-first", "restart", "kubelet-start"),
     ("kubelet-stays-alone", "time", "time", "kubelet-start"),
     ("disk-fails", "admit", "delete", "time", "disk-works"),
     ("kubelet-garbles", "kill", "run", "restart", "time"),

@@ -173,7 +173,11 @@ class Core:
     def devices(self) -> tuple[Device, ...]:
         self.lists += 1
         return tuple(
-            Device(id=each, health=Health.UNHEALTHY if each in self.sick else Health.HEALTHY)
+            Device(
+                id=each,
+                health=Health.UNHEALTHY if each in self.sick else Health.HEALTHY,
+                numa_node=self.pool.numa_node,
+            )
             for each in self.pool.indexes
         )
 

@@ -103,6 +103,7 @@ class Life:
                     after[name] == inode,
                     f"the directory {name} was {'replaced' if after[name] else 'removed'} while something may mount it",
                 )
+        self.world.check_strays()
         self.world.given.check(self.stand)
 
     async def _together(self, first: Step, others: Sequence[Step]) -> None:

@@ -9,17 +9,14 @@ import asyncio
 import gc
 import shutil
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
 
-from adapters.memory.node import Pod
 from tests.integration.daemon import GRACE, INTERVAL, RESOURCE, House, Stand
-from tests.integration.filesystem import open_descriptors
-from tests.integration.nodes import app, init, pod, sidecar
+from tests.integration.tenants import Tenants
 
 WARM_UP: Final = 5
 """Rounds after which everything that is made once has been made."""
@@ -44,7 +41,6 @@ class Soaked:
     Attributes:
         before: what was held after the first rounds.
         after: what is held at the end, in the same circumstances.
-        memory: resident memory after each round, in KiB.
     """
 
     before: Held
@@ -52,26 +48,12 @@ class Soaked:
     restarts: int
     pods: int
     failures: int
-    memory: list[int] = field(default_factory=list)
-
-    @property
-    def slope(self) -> float:
-        """KiB of resident memory that are gained in a restart, over the last four fifths, by least squares."""
-        return slope(self.memory[len(self.memory) // 5 :])
 
     def __str__(self) -> str:
         return (
             f"{self.restarts} restarts of the kubelet, {self.pods} pods, {self.failures} failures; "
-            f"before: {self.before}; after: {self.after}; from {self.memory[0]} to {self.memory[-1]} KiB, "
-            f"{self.slope:+.2f} KiB a restart (daemon and kubelet double together)"
+            f"before: {self.before}; after: {self.after}"
         )
-
-
-def slope(values: Sequence[int]) -> float:
-    """Return by how much values grow from one to the next, by least squares."""
-    middle, mean = (len(values) - 1) / 2, sum(values) / len(values)
-    above = sum((place - middle) * (each - mean) for place, each in enumerate(values))
-    return above / sum((place - middle) ** 2 for place in range(len(values)))
 
 
 class Soak:
@@ -87,35 +69,35 @@ class Soak:
         self._stand = stand
         self._chance = Random(seed)
         self._pods = pods
-        self._alive: list[Pod] = []
-        self._came = self._failures = 0
+        self._tenants = Tenants(stand.node, self._chance)
+        self._failures = 0
 
     async def run(self, restarts: int) -> Soaked:
         """Live for so many restarts of the kubelet."""
         house = await self._stand.serve()
-        memory: list[int] = []
         for _ in range(WARM_UP):
             await self._round(house)
         before = await self._held(house)
         for _ in range(restarts - WARM_UP):
             await self._round(house)
-            memory.append(_resident())
         after = await self._held(house)
         for _ in range(int(CALM / 0.1)):
             if after == before:
                 break
             await asyncio.sleep(0.1)
             after = _held()
-        return Soaked(before, after, restarts, self._came, self._failures, memory)
+        return Soaked(before, after, restarts, self._tenants.came, self._failures)
 
     async def _round(self, house: House) -> None:
         """Restart the kubelet, let pods come and go, let something fail, and look whether anything is left."""
         for _ in range(self._chance.randrange(2 * self._pods + 1)):
-            await self._something(house)
+            await self._tenants.turn()
+            if self._chance.random() < 0.2:
+                await house.reconcile()
+            self._stand.clock.advance(self._chance.random())
         await self._failure(house)
         await self._stand.restart_kubelet(house)
-        for each in self._alive:
-            await self._stand.node.run(each)
+        await self._tenants.run()
         await self._settle(house)
         self._check(house)
         # What the doubles wrote down is no leak of the daemon's.
@@ -123,31 +105,6 @@ class Soak:
         self._stand.runtime.asked.clear()
         house.heard.notes.clear()
         house.heard.warnings.clear()
-
-    async def _something(self, house: House) -> None:
-        node, chance = self._stand.node, self._chance
-        self._came += 1
-        spec = chance.choice(_SPECS)(f"pod-{self._came}")
-        one = await node.admit(replace(spec, oversized=chance.random() < 0.05))
-        if one.admitted:
-            await node.run(one)
-            self._alive.append(one)
-        while self._alive and chance.random() < (0.5 if len(self._alive) < 4 else 0.9):
-            gone = self._alive.pop(chance.randrange(len(self._alive)))
-            match chance.randrange(4):
-                case 0:
-                    await node.force_delete(gone)
-                    await node.finish(gone)
-                case 1:
-                    await node.complete(gone)
-                    await node.delete(gone)
-                case _:
-                    await node.delete(gone)
-        if self._alive and chance.random() < 0.2:
-            await node.restart_container(chance.choice(self._alive), "a")
-        if chance.random() < 0.2:
-            await house.reconcile()
-        self._stand.clock.advance(chance.random())
 
     async def _failure(self, house: House) -> None:
         """Let something fail for a while."""
@@ -162,9 +119,7 @@ class Soak:
                 stand.runtime.fail_next()
                 await house.reconcile()
             case 2:
-                stand.node.die_after_next_answer()
-                self._alive.append(await stand.node.admit(_SPECS[0](f"late-{self._failures}")))
-                self._came += 1
+                await self._tenants.crash()
             case 3:
                 await stand.node.stop_kubelet()
                 await self._settle(house)
@@ -198,9 +153,8 @@ class Soak:
 
     def _check(self, house: House) -> None:
         """Fail if something is lost or left."""
-        mounted = {
-            each.mounts["/run/vpp"].rpartition("/")[2] for one in self._alive for each in one.containers if each.mounts
-        }
+        self._tenants.check()
+        mounted = self._tenants.mounted
         stand = self._stand
         assert set(stand.directories) == mounted, (set(stand.directories) ^ mounted, house.heard.warnings)
         assert {each.id for each in house.live} == mounted
@@ -209,20 +163,11 @@ class Soak:
 
     async def _held(self, house: House) -> Held:
         """Count what is held when no pod is there."""
-        for each in self._alive:
-            await self._stand.node.delete(each)
-        self._alive.clear()
+        await self._tenants.leave()
         await self._settle(house)
         self._check(house)
         gc.collect()
         return _held()
-
-
-_SPECS: Final = (
-    lambda name: pod(name, app("a", 1, RESOURCE)),
-    lambda name: pod(name, init("setup", 1, RESOURCE), app("a", 1, RESOURCE)),
-    lambda name: pod(name, init("setup", 1, RESOURCE), sidecar("side", 1, RESOURCE), app("a", 1, RESOURCE)),
-)
 
 
 def _lists(stand: Stand) -> int:
@@ -230,9 +175,5 @@ def _lists(stand: Stand) -> int:
 
 
 def _held() -> Held:
-    return Held(open_descriptors(), len(asyncio.all_tasks()), threading.active_count())
-
-
-def _resident() -> int:
-    text = Path("/proc/self/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS:"))
+    descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    return Held(descriptors, len(asyncio.all_tasks()), threading.active_count())

@@ -39,6 +39,7 @@ from domain.ledger import Standing
 from domain.ports.inbound import DevicePlugin
 from domain.resource import ResourceName
 from tests.integration.crash import CountedWorker, Power, frozen, thaw
+from tests.integration.crossings import cross, uncross
 from tests.integration.socketless_node import AT_ONCE, HidingRuntime, Line, NodePodResources, SocketlessNode
 from tests.unit.house import Heard
 
@@ -68,6 +69,7 @@ class House:
         self.alive = False
         self.heard = Heard()
         self.container = _container()
+        uncross(self.container)
         for provider, part in (
             (self.container.settings, settings),
             (self.container.clock, stand.clock),
@@ -80,6 +82,7 @@ class House:
         ):
             provider.reset_override()
             provider.override(part)
+        cross(self.container, stand.power, lambda: self.alive)
         self._with: Kubelet | None = None
         self.plugins: tuple[DevicePlugin, ...] = ()
 
@@ -98,7 +101,7 @@ class House:
         for plugin in self.plugins:
             feed = DeviceFeed(changed=lambda: None)
             service = DevicePluginService(plugin=plugin, feed=feed, reports=self.heard)
-            kubelet.devices.connect(plugin.resource, Line(service), OPTIONS)
+            kubelet.devices.connect(plugin.resource, Line(service, self._stand.power.changed), OPTIONS)
         self.publish()
 
     def publish(self, resources: Iterable[ResourceName] | None = None) -> None:

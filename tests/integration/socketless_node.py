@@ -4,7 +4,7 @@ Nothing happens by itself: no time passes, and what cannot be started is not tri
 """
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final, Never, TypeVar, cast
 
@@ -133,10 +133,16 @@ class SocketlessNode(EmbeddedNode):
 
 
 class Line:
-    """The kubelet's line to one run of the daemon; keeps the kubelet's idea of a plugin."""
+    """The kubelet's line to one run of the daemon; keeps the kubelet's idea of a plugin.
 
-    def __init__(self, service: DevicePluginService) -> None:
+    Args:
+        service: the run's.
+        answered: called after each answer, which the kubelet may have acted upon by the next.
+    """
+
+    def __init__(self, service: DevicePluginService, answered: Callable[[], None]) -> None:
         self._service = service
+        self._answered = answered
 
     async def allocate(self, ids: Sequence[str]) -> Sequence[api_pb2.ContainerAllocateResponse]:
         request = api_pb2.AllocateRequest(container_requests=[api_pb2.ContainerAllocateRequest(devices_ids=ids)])
@@ -156,6 +162,8 @@ class Line:
             raise PluginFailed(refusal.code, refusal.details) from refusal
         except Killed as end:
             raise PluginFailed(grpc.StatusCode.UNAVAILABLE, "error reading from server: EOF") from end
+        finally:
+            self._answered()
 
 
 class NodePodResources:

@@ -3,13 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 
 import pytest
 
 from adapters.containerd.runtime import ContainerdRuntime
 from adapters.system.clock import SystemClock
+from app.logs import StructlogReports
+from app.runtimes import candidates
+from app.settings import RuntimeKind, RuntimeSettings, Settings
+from app.use_cases.runtimes import FoundRuntime
+from app.use_cases.state import State
 from domain.evidence import ObjectKind, ObjectState, RuntimeObject
-from domain.ports.runtime import RuntimeUnavailable
+from domain.ports.runtime import AnswerTooLarge, ContainerRuntime
 from tests.rig import images
 from tests.rig.containerd import PrivateContainerd
 from tests.rig.pods import ContainerPlan, PodName, Pods, pods_of
@@ -30,7 +36,16 @@ def runtime(containerd_rig: PrivateContainerd) -> ContainerdRuntime:
     return ContainerdRuntime(endpoint=f"unix://{containerd_rig.socket}", prefixes=(PREFIX,), clock=SystemClock())
 
 
-async def things(runtime: ContainerdRuntime) -> dict[str, RuntimeObject]:
+def daemons_runtime(rig: PrivateContainerd) -> FoundRuntime:
+    """Return the runtime that the daemon makes of a configuration that names the socket."""
+    settings = Settings(runtime=RuntimeSettings(kind=RuntimeKind.CONTAINERD, endpoint=f"unix://{rig.socket}"))
+    clock = SystemClock()
+    state = State(pools=settings.domain_pools, clock=clock)
+    found = candidates(settings, clock)
+    return FoundRuntime(candidates=found, state=state, reports=StructlogReports(), trusted=True)
+
+
+async def things(runtime: ContainerRuntime) -> dict[str, RuntimeObject]:
     return {thing.id: thing for thing in (await runtime.snapshot()).objects}
 
 
@@ -99,10 +114,33 @@ async def test_a_tenant_whose_record_alone_is_too_large_makes_the_view_unknown(
     large = {f"X{number}": "y" * 1024 * 1024 for number in range(9)}
     container = await pods.create(sandbox, ContainerPlan(name="a", envs=large))
 
-    with pytest.raises(RuntimeUnavailable, match=r"RESOURCE_EXHAUSTED.*runtime\.kind to cri"):
+    with pytest.raises(AnswerTooLarge, match=r"RESOURCE_EXHAUSTED.*runtime\.kind to cri"):
         await runtime.snapshot()
     await pods.remove(container)
     assert set(await things(runtime)) == {sandbox}
+
+
+async def test_the_daemon_reads_on_by_the_cri_of_the_same_socket(containerd_rig: PrivateContainerd, pods: Pods) -> None:
+    """With the same names, and all that its own API would show of the pods."""
+    runtime = daemons_runtime(containerd_rig)
+    sandbox = await pods.run_sandbox(CNF)
+    source = f"{containerd_rig.home}/memif/a"
+    claims = {f"{PREFIX}.socket.host": f"{source}/memif.sock"}
+    plain = await pods.create(sandbox, ContainerPlan(name="a", mounts={"/run/vpp": source}, annotations=claims))
+    await pods.start(plain)
+    before = await things(runtime)
+    large = {f"X{number}": "y" * 1024 * 1024 for number in range(9)}
+    huge = await pods.create(sandbox, ContainerPlan(name="b", envs=large))
+
+    with made_by_hand(containerd_rig, "by-hand") as by_hand:
+        found = await things(runtime)
+
+    assert set(found) == {sandbox, plain, huge, by_hand}
+    assert found[plain] == replace(before[plain], mounts=found[plain].mounts)
+    assert found[plain].mounts["/run/vpp"] == source
+    assert (found[huge].uid, found[huge].container) == (CNF.uid, "b")
+    assert (await runtime.identity()).kind == "containerd"
+    await runtime.aclose()
 
 
 async def test_a_container_that_is_paused_is_seen_so_and_the_change_hinted_at(

@@ -482,6 +482,7 @@ class TestReleasePod:
 
 class TestReconcile:
     async def test_a_dry_run_changes_nothing(self, served: Served) -> None:
+        await served.pod(PLAIN)  # an empty node has to be confirmed by the kubelet, which is asked once an interval
         pod = await served.pod()
         await served.stand.node.delete(pod)
         await served.stand.forgotten(served.house, pod)
@@ -495,7 +496,7 @@ class TestReconcile:
         assert planned.dry_run
         assert [each.effect for each in planned.effects] == [each.effect for each in done.effects]
         assert (done.views.runtime, done.views.checkpoint) == ("known", "known")
-        assert served.stand.directories == {}
+        assert served.stand.directories == {}, done
         assert served.house.heard.facts("a reconcile was asked for") == {"socket": "control"}
 
     async def test_it_is_root_s(self, served: Served) -> None:

@@ -1,289 +1,23 @@
-"""The daemon ended at every step of what it does to the disk, and a new one on the same disk and the same kubelet.
+"""The daemon ended at every moment of what it does to the world, and a new one on the same disk and the same kubelet.
 
 After the restart no directory of something alive is lost, and once the grace is over there is nothing that nobody
-uses, and ledger, journal, disk and what the kubelet holds are the same.  A step is a system call that changes
-something, or a statement of SQLite; the process ends before it, so that every state between two steps is met.
+uses, and ledger, journal, disk and what the kubelet holds are the same.  The moments are before and after each call
+of a port, before each system call that changes something, and before each statement of SQLite that does.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from adapters.memory.node import PodSpec
-from domain.lookup import Question
 from tests.integration.crash import Killed, Power, powered
-from tests.integration.nodes import app, init, pod, sidecar
+from tests.integration.crossings import CROSSED, HARMLESS, outbound
 from tests.integration.places import memory_place
-from tests.integration.socketless import GRACE, INTERVAL, RESOURCE, Stand, settings
+from tests.integration.scenarios import SCENARIOS, Scenario, restarted
+from tests.integration.socketless import Stand
 from tests.integration.soundness import Given, check_empty, check_sound, settled
-
-ORPHAN = "zzzzzzzzzzzzzzzzzzzz"
-"""A well-formed id that is never drawn."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """One thing that the daemon does.
-
-    Attributes:
-        before: what has happened until then.
-        step: what is cut short.
-        steps: how many steps it has at least; fewer would mean that nothing is tested.
-        pods_restart: whether pods are restarted after the crash, which brings back what an operator forced out.
-        pool: keys of the pool that differ from the default.
-    """
-
-    before: Callable[[Stand], Awaitable[None]]
-    step: Callable[[Stand], Awaitable[object]]
-    steps: int
-    pods_restart: bool
-    pool: dict[str, Any]
-
-
-SCENARIOS: dict[str, Scenario] = {}
-
-
-def scenario(
-    before: Callable[[Stand], Awaitable[None]], *, steps: int, pods_restart: bool = False, **pool: Any
-) -> Callable[[Callable[[Stand], Awaitable[object]]], Callable[[Stand], Awaitable[object]]]:
-    """Register a scenario under its function's name; the keys are those of :class:`Scenario`."""
-
-    def registered(step: Callable[[Stand], Awaitable[object]]) -> Callable[[Stand], Awaitable[object]]:
-        SCENARIOS[step.__name__] = Scenario(before=before, step=step, steps=steps, pods_restart=pods_restart, pool=pool)
-        return step
-
-    return registered
-
-
-def cnf(name: str = "cnf") -> PodSpec:
-    """Return a pod in which an init container and a sidecar share a device."""
-    return pod(name, init("setup", 1, RESOURCE), sidecar("side", 1, RESOURCE), app("main", 2, RESOURCE))
-
-
-async def reconcile(stand: Stand) -> None:
-    """Run the resync rules once."""
-    assert stand.house is not None
-    await stand.house.reconcile()
-
-
-# -- what has happened before ----------------------------------------------------------------------------------
-
-
-async def one_that_runs(stand: Stand) -> None:
-    """A pod runs."""
-    await stand.run()
-    await stand.node.attempt(await stand.node.admit(cnf()))
-
-
-async def one_that_runs_and_is_known(stand: Stand) -> None:
-    """A pod runs, and a reconcile has seen it."""
-    await one_that_runs(stand)
-    await reconcile(stand)
-
-
-async def one_that_waits(stand: Stand) -> None:
-    """A pod is admitted and its image is being pulled."""
-    await stand.run()
-    await stand.node.admit(cnf())
-
-
-async def nothing_and_no_daemon(stand: Stand) -> None:
-    """Nobody was ever here."""
-    assert not stand.state_dir.exists()
-
-
-async def one_that_is_gone(stand: Stand) -> None:
-    """A pod was deleted beside one that runs, the kubelet has forgotten it, and the grace is over."""
-    await one_that_runs_and_is_known(stand)
-    gone = await stand.node.admit(pod("gone", app("a", 2, RESOURCE), app("b", 1, RESOURCE)))
-    await stand.node.attempt(gone)
-    await reconcile(stand)
-    (stand.host_dir / stand.directories().popitem()[0] / "cli.sock").touch()
-    await stand.node.delete(gone)
-    stand.clock.advance(INTERVAL + GRACE)
-    await reconcile(stand)  # makes the kubelet forget
-    assert gone.uid not in stand.stored().values()
-    stand.clock.advance(INTERVAL + GRACE)
-
-
-async def the_journal_is_lost(stand: Stand) -> None:
-    """A pod runs, and the state directory was deleted under a daemon that is down."""
-    await one_that_runs_and_is_known(stand)
-    stand.kill()
-    for each in stand.state_dir.iterdir():
-        each.unlink()
-
-
-async def the_journal_is_damaged(stand: Stand) -> None:
-    """A pod runs, and the journal's file is overwritten in the middle."""
-    await one_that_runs_and_is_known(stand)
-    stand.kill()
-    (stand.state_dir / "state.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
-
-
-async def the_base_directory_is_empty(stand: Stand) -> None:
-    """A pod runs, and ``/var/run`` was emptied under a daemon that is down."""
-    await one_that_runs_and_is_known(stand)
-    stand.kill()
-    stand.empty()
-
-
-async def the_pool_is_smaller(stand: Stand) -> None:
-    """A pod runs, and the daemon is down while an operator takes most of the devices away."""
-    await one_that_runs_and_is_known(stand)
-    stand.kill()
-    stand.settings = settings(stand.root, capacity=1)
-
-
-async def a_release_was_cut_short(stand: Stand) -> None:
-    """The daemon ended between the record that says "releasing" and the removal."""
-    await one_that_is_gone(stand)
-    stand.power.end_before(4)
-    with pytest.raises(Killed):
-        await reconcile(stand)
-    stand.bury()
-
-
-async def one_was_forced_out(stand: Stand) -> None:
-    """An operator removed the directories of a pod whose containers run."""
-    await one_that_runs_and_is_known(stand)
-    await forced(stand)
-
-
-async def forced(stand: Stand) -> None:
-    """Remove a pod's directories although it runs."""
-    assert stand.house is not None
-    await stand.house.container.release_pod().force(Question(namespace="telco", name="cnf"), reason="a test")
-
-
-async def restarted(stand: Stand) -> None:
-    """Let the pod's containers end, and the kubelet start them again."""
-    one = stand.node.pods[0]
-    for each in one.containers:
-        stand.node.exit_container(one, each.name)
-    await stand.node.attempt(one)
-
-
-# -- what is cut short -----------------------------------------------------------------------------------------
-
-
-@scenario(nothing_and_no_daemon, steps=8)
-async def first_start(stand: Stand) -> None:
-    await stand.run()
-
-
-@scenario(one_that_runs, steps=15)
-async def grant(stand: Stand) -> None:
-    await stand.node.admit(cnf("two"))
-
-
-@scenario(one_that_runs, steps=30, secret_delivery="both", pod_file=True)
-async def grant_with_files(stand: Stand) -> None:
-    await stand.node.admit(cnf("two"))
-
-
-@scenario(one_that_runs, steps=7)
-async def grant_of_several_requests(stand: Stand) -> None:
-    """The protocol allows it, all or none; nobody stores the answers here, as if the kubelet had died."""
-    assert stand.house is not None
-    await stand.house.plugins[0].allocate([[f"{RESOURCE}/9"], [f"{RESOURCE}/10", f"{RESOURCE}/11"]])
-
-
-@scenario(one_that_waits, steps=3)
-async def start_of_containers_whose_directories_are_gone(stand: Stand) -> None:
-    stand.empty()
-    await stand.node.attempt(stand.node.pods[0])
-
-
-@scenario(one_that_runs_and_is_known, steps=3)
-async def repair(stand: Stand) -> None:
-    stand.empty()
-    await reconcile(stand)
-
-
-@scenario(one_that_runs_and_is_known, steps=12, secret_delivery="file", pod_file=True)
-async def repair_with_files(stand: Stand) -> None:
-    stand.empty()
-    await reconcile(stand)
-
-
-@scenario(one_that_runs, steps=6)
-async def owning(stand: Stand) -> None:
-    await reconcile(stand)
-
-
-@scenario(one_that_is_gone, steps=14)
-async def release(stand: Stand) -> None:
-    await reconcile(stand)
-
-
-@scenario(one_that_is_gone, steps=14, secret_delivery="file", pod_file=True)
-async def release_with_files(stand: Stand) -> None:
-    await reconcile(stand)
-
-
-@scenario(one_that_is_gone, steps=14)
-async def release_of_a_pod(stand: Stand) -> None:
-    """As a CNI plugin reports it."""
-    assert stand.house is not None
-    await stand.house.container.release_pod()(Question(namespace="telco", name="gone"), reason="a test")
-
-
-@scenario(one_that_runs_and_is_known, steps=12, pods_restart=True)
-async def force(stand: Stand) -> None:
-    await forced(stand)
-
-
-@scenario(one_was_forced_out, steps=8, pods_restart=True)
-async def revival(stand: Stand) -> None:
-    await restarted(stand)
-
-
-@scenario(one_that_runs_and_is_known, steps=3)
-async def sweep(stand: Stand) -> None:
-    """Two levels of a tenant's files in it."""
-    (stand.host_dir / ORPHAN / "deep").mkdir(parents=True)
-    (stand.host_dir / ORPHAN / "deep" / "file").touch()
-    await reconcile(stand)
-    stand.clock.advance(INTERVAL + GRACE)
-    await reconcile(stand)
-
-
-@scenario(the_journal_is_lost, steps=10)
-async def adoption(stand: Stand) -> None:
-    await stand.run()
-
-
-@scenario(the_journal_is_lost, steps=10, secret_delivery="file")
-async def adoption_with_a_secret_in_a_file(stand: Stand) -> None:
-    await stand.run()
-
-
-@scenario(the_journal_is_damaged, steps=12)
-async def start_with_a_damaged_journal(stand: Stand) -> None:
-    await stand.run()
-
-
-@scenario(the_base_directory_is_empty, steps=6)
-async def start_after_a_reboot(stand: Stand) -> None:
-    await stand.run()
-
-
-@scenario(a_release_was_cut_short, steps=6)
-async def start_after_a_release_that_was_cut_short(stand: Stand) -> None:
-    await stand.run()
-
-
-@scenario(the_pool_is_smaller, steps=3)
-async def start_with_a_smaller_pool(stand: Stand) -> None:
-    """What the configuration takes away stays listed while it is held."""
-    await stand.run()
-
-
-# -- the tests -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -329,18 +63,51 @@ async def test_nothing_is_lost_and_nothing_is_left(name: str, power: Power) -> N
     assert cut > case.steps
 
 
-async def test_a_process_that_was_ended_cleans_nothing_up(power: Power) -> None:
-    """Or the tests above would prove less than they say: what an exception would undo is still there."""
-    case = SCENARIOS["grant_with_files"]
-    async with staged(power, case) as stand:
-        before = set(stand.directories())
-        power.end_before(8)
-        await case.step(stand)
+class TestTheseTests:
+    """They would prove less than they say if something was no step, or happened after the end."""
 
-        assert power.dead
-        assert len(set(stand.directories()) - before) == 1
-        assert power.steps[:4] == ["BEGIN", "INSERT", "COMMIT", "mkdir"]
-        stand.kill()
-        await stand.run()
-        await settled(stand)
-        assert set(stand.directories()) == before
+    async def test_a_process_that_was_ended_cleans_nothing_up(self, power: Power) -> None:
+        """What an exception would undo is still there."""
+        case = SCENARIOS["grant_with_files"]
+        async with staged(power, case) as stand:
+            before = set(stand.directories())
+            power.end_before("fchmod")
+            await case.step(stand)
+
+            assert power.dead
+            assert len(set(stand.directories()) - before) == 1
+            assert [each for each in power.steps if "." not in each] == ["BEGIN", "INSERT", "COMMIT", "mkdir", "fchmod"]
+            stand.kill()
+            await stand.run()
+            await settled(stand)
+            assert set(stand.directories()) == before
+
+    def test_each_port_is_crossed_or_is_known_to_change_nothing(self) -> None:
+        ports, placed = set(outbound()), CROSSED.keys() | HARMLESS
+
+        assert placed <= ports
+        assert {each for each in ports if placed.isdisjoint(each.__mro__)} == set()
+
+    async def test_each_call_of_a_port_is_a_step_before_and_after(self, power: Power) -> None:
+        async with staged(power, SCENARIOS["grant"]) as stand:
+            power.end_before(None)
+            await SCENARIOS["grant"].step(stand)
+            calls = [each for each in power.steps if "." in each]
+
+            assert {"Worker.run", "Journal.add", "SocketDirectories.make"} <= set(calls)
+            assert all(calls.count(each) == calls.count(f"{each} is done") for each in calls if " " not in each)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            pytest.param(lambda file: file.write_text(""), id="opened to be written"),
+            pytest.param(lambda file: os.truncate(file, 0), id="a call that is not in the list"),
+        ],
+    )
+    def test_what_changes_the_disk_in_a_job_and_is_no_step_fails(
+        self, change: Callable[[Path], object], power: Power, tmp_path: Path
+    ) -> None:
+        """As would a new way of writing that nobody thought of here."""
+        (tmp_path / "file").touch()
+        with power.working(), pytest.raises(AssertionError, match="is no step"):
+            change(tmp_path / "file")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from adapters.control.client import ControlClient
 from adapters.memory.node import Pod
 from tests.integration.daemon import CAPACITY, RESOURCE, House, Stand, a_stand
 from tests.integration.filesystem import NOBODY, needs_root, run, tmpfs
@@ -65,6 +66,7 @@ class TestABaseDirectory:
             before = stand.directories
             run("mount", "-o", "remount,ro", str(stand.host_dir))
             told = await ill(stand, house)
+            status = await ControlClient(str(stand.root / "control.sock")).status()
             refused = await stand.node.admit(pod("two", app("a", 1, RESOURCE)))
             run("mount", "-o", "remount,rw", str(stand.host_dir))
             await allocatable(stand, CAPACITY)
@@ -73,6 +75,7 @@ class TestABaseDirectory:
             await house.stop()
 
         assert told.startswith(f"the file system of {stand.host_dir} is read-only; remount it writable")
+        assert status["pools"][0]["reason"] == f"devices are unhealthy: {told}"
         assert "no healthy devices present; cannot allocate unhealthy devices" in refused.message
         assert granted.running
         assert house.heard.warned == [ILL]
@@ -173,6 +176,7 @@ class TestTheJournal:
             fill(ballast[1])
             await looked(house)
             told = await ill(stand, house)
+            found = await house.container.look_up()("telco", "one")
             for each in ballast:
                 each.unlink()
             await looked(house)
@@ -182,6 +186,7 @@ class TestTheJournal:
 
         assert "code = FailedPrecondition" in refused.message
         assert "no space or inode is left on its file system" in told
+        assert [each.allocation.id for each in found.containers] == list(before)
 
     @needs_root
     async def test_whose_directory_is_mounted_read_only(self, stand: Stand) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from domain import resync
 from domain.identity import AllocationId
+from domain.sights import Sights
 from tests.integration.crash import Power, powered
 from tests.integration.histories import made
 from tests.integration.history import History, Step, read, shortened, written
@@ -44,7 +45,7 @@ class TestMaking:
 
         assert happening >= {
             *("admit", "start", "restart", "delete", "force", "finish", "complete", "release", "reconcile", "time"),
-            *("run", "kill", "kill-before", "meanwhile", "reboot", "power-loss", "lose-journal", "empty"),
+            *("run", "kill", "kill-before", "meanwhile", "reboot", "power-loss", "lose-journal", "empty", "stray"),
             *("kubelet-stop", "kubelet-start", "kubelet-stays-alone", "kubelet-comes-first", "kubelet-dies"),
             *("runtime-down", "runtime-hides", "runtime-up", "disk-fails", "disk-works"),
         }
@@ -102,11 +103,11 @@ class TestAFault:
 
     @pytest.fixture
     def _release_looks_at_the_runtime_alone(self) -> Iterator[None]:
-        def mounted_only(self: resync._Sights, name: AllocationId) -> tuple[str, ...]:
+        def mounted_only(self: Sights, name: AllocationId) -> tuple[str, ...]:
             return tuple(self.mounted.get(name, ()))
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(resync._Sights, "holders", mounted_only)
+            patch.setattr(Sights, "holders", mounted_only)
             yield
 
     @pytest.mark.usefixtures("_release_looks_at_the_runtime_alone")
@@ -128,6 +129,6 @@ class TestAFault:
         text = "seed 1\ndelivery env\nadmit 0 0 0\nadmit 1 0 1\ntime 60\ntime 60\n"
         assert await trouble(read(text), power) is None
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(resync._Sights, "holders", lambda *_: ())
+            patch.setattr(Sights, "holders", lambda *_: ())
 
             assert isinstance(await trouble(read(text), power), Unsound)

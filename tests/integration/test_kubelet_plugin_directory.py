@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from pytest_mock import MockerFixture
 
-from adapters.kubelet.directory import PluginDirectory, Reply, reply
+from adapters.kubelet.directory import PluginDirectory, reply
+from domain.reply import Reply
 from tests.integration.kubelet import a_directory
 
 OURS = "contiv-vpp.abcdefgh-0.sock"

@@ -199,6 +199,32 @@ class TestList:
         assert served.told.warned("a call of the kubelet failed")[0]["fault"] == "KeyError"
 
 
+class TestNumaNodes:
+    """A kubelet that aligns pods with their devices can place none on a node that the machine does not have."""
+
+    @pytest.mark.parametrize(
+        "listing, listed", [("0-1,7", [7]), ("0-1", []), (None, [7])], ids=["is there", "is not there", "nobody knows"]
+    )
+    async def test_one_is_listed_unless_it(
+        self, listing: str | None, listed: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        online = tmp_path / "online"
+        if listing is not None:
+            online.write_text(listing, encoding="ascii")
+        monkeypatch.setattr("adapters.kubelet.numa.ONLINE", online)
+        with a_directory() as directory:
+            async with serve(Core(Pool(resource=RESOURCE, capacity=2, numa_node=7)), directory) as served:
+                call = served.kubelet.stub.ListAndWatch(api_pb2.Empty())
+                message = await call.read()
+                call.cancel()
+
+                assert isinstance(message, api_pb2.ListAndWatchResponse)
+                assert [[node.ID for node in each.topology.nodes] for each in message.devices] == [listed] * 2
+                assert [(facts["numa_node"], facts["present"]) for _, facts in served.told.warnings] == (
+                    [] if listed else [([7], [0, 1])]
+                )
+
+
 class TestAllocate:
     async def test_each_container_request_has_its_answer(self, served: Served) -> None:
         one, two, three, _ = served.core.ids

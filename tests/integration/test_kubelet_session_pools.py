@@ -96,3 +96,43 @@ async def test_no_pool_at_all_is_said_and_does_no_harm(directory: Path) -> None:
 
     assert side.plugins.registrations() == {}
     assert side.plugins.kubelet_restarts == 0
+
+
+async def test_sessions_come_and_go_with_their_pools_and_the_others_go_on(
+    directory: Path, kubelet: ScriptedKubelet
+) -> None:
+    one, other = two_cores()
+    async with a_side(directory, one) as side:
+        await side.watched()
+        before = side.status(RESOURCE)
+        side.cores = (one, other)
+        side.plugins.follow()
+        await side.until(lambda: kubelet.offered(OTHER) == set(other.ids))
+        second = str(side.status(OTHER).endpoint)
+        side.cores = (one,)
+        side.plugins.follow()
+        await side.until(lambda: OTHER not in side.plugins.registrations())
+
+        assert second.endswith("-1.sock")
+        assert not (directory / second).exists()
+        assert side.status(RESOURCE) == before
+        side.cores = (one, other)
+        side.plugins.follow()
+        await side.until(lambda: side.status(OTHER).watched)
+        assert str(side.status(OTHER).endpoint).endswith("-1.sock")
+        assert side.status(OTHER).endpoint != second
+        assert [each.resource_name for each in kubelet.requests] == [RESOURCE, OTHER, OTHER]
+
+
+async def test_restarts_of_the_kubelet_stay_counted_when_the_pool_that_saw_them_goes() -> None:
+    one, other = two_cores()
+    async with a_node() as node, a_side(node.plugin_dir, one) as side:
+        await side.watched()
+        await node.restart_kubelet()
+        await side.watched(2)
+        side.cores = (other,)
+        side.plugins.follow()
+        await node.wait_registered(OTHER)
+
+        assert side.plugins.kubelet_restarts == 1
+        assert set(side.plugins.registrations()) == {OTHER}

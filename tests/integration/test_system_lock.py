@@ -362,3 +362,35 @@ class TestTheFile:
             lock.try_acquire()
 
         assert descriptors() == before
+
+
+class TestLooking:
+    """Asking whether a lock is free without taking it."""
+
+    def test_one_that_is_not_there_is_free_and_is_not_made(self, tmp_path: Path) -> None:
+        path = tmp_path / "state" / "lock"
+
+        assert NodeLock(path, "a", "1", SystemClock()).is_free()
+        assert not path.parent.exists()
+
+    def test_one_that_is_held_is_not_until_it_is_released(self, tmp_path: Path) -> None:
+        asking = NodeLock(tmp_path / "lock", "b", "1", SystemClock())
+        with released_after(NodeLock(tmp_path / "lock", "a", "1", SystemClock())) as held:
+            assert held.try_acquire()
+            assert not asking.is_free()
+
+        assert asking.is_free()
+
+    def test_asking_leaves_it_to_others(self, tmp_path: Path) -> None:
+        asking = NodeLock(tmp_path / "lock", "a", "1", SystemClock())
+        (tmp_path / "lock").touch()
+        assert asking.is_free()
+
+        with released_after(NodeLock(tmp_path / "lock", "b", "1", SystemClock())) as other:
+            assert other.try_acquire()
+
+    def test_one_that_is_a_link_is_not_looked_at(self, tmp_path: Path) -> None:
+        (tmp_path / "lock").symlink_to("elsewhere")
+
+        with pytest.raises(LockUnusable, match="cannot be opened"):
+            NodeLock(tmp_path / "lock", "a", "1", SystemClock()).is_free()

@@ -3,6 +3,7 @@
 import os
 import secrets
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,18 @@ class TestTold:
             b"STOPPING=1",
         ]
         assert reports.warnings == []
+
+    def test_a_reload_is_told_with_the_time_that_counts_since_the_machine_started(
+        self, listener: Listener, reports: Heard
+    ) -> None:
+        before = time.monotonic()
+        manager(reports, NOTIFY_SOCKET=listener.address).reloading()
+        after = time.monotonic()
+
+        (told,) = listener.heard()
+        state, _, stamp = told.decode().partition("\nMONOTONIC_USEC=")
+        assert state == "RELOADING=1"
+        assert before - 1e-6 <= int(stamp) / 1e6 <= after
 
     @pytest.mark.parametrize("end", ["\n", "\r", "\0", "\x85", "\u2028"])
     def test_no_text_of_others_becomes_a_line_of_its_own(self, listener: Listener, reports: Heard, end: str) -> None:

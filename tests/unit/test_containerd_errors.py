@@ -7,7 +7,7 @@ import grpc.aio
 import pytest
 
 from adapters.containerd.errors import mapped, refused
-from domain.ports.runtime import RuntimeUnavailable
+from domain.ports.runtime import AnswerTooLarge, RuntimeUnavailable
 
 PATH = "/run/some.sock"
 FAILURES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
@@ -77,6 +77,14 @@ def test_a_deadline_that_passed_is_named() -> None:
 )
 def test_the_way_out_fits_the_fault(code: grpc.StatusCode, text: str | None, cure: str) -> None:
     assert cure in str(refused(PATH, code, text)).partition(";")[2]
+
+
+@pytest.mark.parametrize("code", list(grpc.StatusCode), ids=str)
+def test_only_an_answer_that_is_too_large_is_called_so(code: grpc.StatusCode) -> None:
+    """Whoever hears it may ask by another API; after anything else that would hide a fault."""
+    told = refused(PATH, code, "x")
+
+    assert isinstance(told, AnswerTooLarge) == (code is grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 def test_containerds_text_is_cut_and_cannot_forge_a_line() -> None:

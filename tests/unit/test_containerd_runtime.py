@@ -11,7 +11,7 @@ from adapters.containerd.descriptors import PackageNotUnderstood
 from adapters.containerd.runtime import ContainerdRuntime
 from adapters.memory.clock import ManualClock
 from domain.evidence import ObjectKind, ObjectState, RuntimeObject
-from domain.ports.runtime import RuntimeIdentity, RuntimeUnavailable
+from domain.ports.runtime import AnswerTooLarge, RuntimeIdentity, RuntimeUnavailable
 from tests.unit.containerd_server import (
     PREFIX,
     ContainerdServer,
@@ -189,7 +189,7 @@ class TestLargeAnswers:
     ) -> None:
         server.add(container("cnf"), container("huge", envs={"X": "y" * 17 * MEBIBYTE}))
 
-        with pytest.raises(RuntimeUnavailable, match=r"RESOURCE_EXHAUSTED.*runtime\.kind to cri"):
+        with pytest.raises(AnswerTooLarge, match=r"RESOURCE_EXHAUSTED.*runtime\.kind to cri"):
             await reading(server).snapshot()
 
 
