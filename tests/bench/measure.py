@@ -1,25 +1,36 @@
-"""The daemon as a process, numbers about it, and a table of them."""
+"""The daemon as a process, and numbers about processes."""
 
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
+from tests.e2e.daemon import CHECKOUT
+
 
 @contextmanager
-def daemon(place: Path, *, inotify: bool = True) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the daemon on a kubelet's directories below a place."""
+def daemon(
+    place: Path, warm: Mapping[str, str], *, host_dir: Path | None = None, inotify: bool = True
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the daemon on a kubelet's directories below a place, where its log goes, too: nobody reads it meanwhile.
+
+    Args:
+        place: with everything of the daemon's.
+        warm: the environment that it runs in.
+        host_dir: where allocations' directories lie, if not there.
+        inotify: whether it may use that.
+    """
     config = place / "config.yaml"
     config.write_text(
         yaml.safe_dump(
             {
                 "version": 1,
-                "pools": [{"resource": "contivpp.io/memif", "host_dir": f"{place}/memif"}],
+                "pools": [{"resource": "contivpp.io/memif", "host_dir": str(host_dir or place / "memif")}],
                 "runtime": {"kind": "memory"},
                 "kubelet": {
                     "plugin_dir": f"{place}/device-plugins",
@@ -32,7 +43,10 @@ def daemon(place: Path, *, inotify: bool = True) -> Iterator[subprocess.Popen[by
         )
     )
     code = f"from app import daemon as d; from app.settings import load; d.run(load({str(config)!r}), d.new_process(inotify={inotify}))"  # noqa: E501 -- one line of a program
-    with (place / "log").open("wb") as log, subprocess.Popen([sys.executable, "-c", code], stderr=log) as process:
+    with (
+        (place / "log").open("wb") as log,
+        subprocess.Popen([sys.executable, "-c", code], stderr=log, cwd=CHECKOUT, env=warm) as process,
+    ):
         try:
             yield process
         finally:
@@ -54,9 +68,3 @@ def resident_mebibytes(pid: int) -> float:
 def percentile(values: Sequence[float], part: int) -> float:
     """Return the value that so many per cent of all values do not exceed."""
     return statistics.quantiles(values, n=100, method="inclusive")[part - 1]
-
-
-def show(what: str, **numbers: float) -> None:
-    """Print one line of the table."""
-    shown = "  ".join(f"{name} {value:.3f}" for name, value in numbers.items())
-    sys.stdout.write(f"\n{what}: {shown}\n")
