@@ -4,11 +4,14 @@ Use cases and adapters say what happened through the port :class:`domain.ports.r
 lines.  Secrets cannot get into one: the domain's type for them shows a mask, and nothing else holds their text.
 """
 
+import asyncio
 import logging
 import os
 import sys
 import time
-from collections.abc import Callable, MutableMapping
+from collections import deque
+from collections.abc import Callable, Mapping, MutableMapping
+from contextvars import Context, copy_context
 from typing import Any, Final, TextIO
 
 import structlog
@@ -64,19 +67,31 @@ def configure(*, level: LogLevel, form: LogFormat, stream: TextIO | None = None)
 
 
 class StructlogReports:
-    """Makes log lines of reports; keeps :class:`domain.ports.reports.Reports`."""
+    """Makes log lines of reports; keeps :class:`domain.ports.reports.Reports`.
+
+    In the event loop a note becomes a line in the loop's next turn: the kubelet admits no pod while it waits for an
+    answer, and does not have to wait for the line about it as well.  A warning is a line at once, after those notes.
+    """
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._logger = structlog.get_logger()
         self._monotonic = monotonic
         self._said: MutableMapping[str, float] = {}
+        self._waiting: deque[tuple[Context, str, Mapping[str, object]]] = deque()
 
     def note(self, event: str, **facts: object) -> None:
         """Log at level info."""
-        self._logger.info(event, **facts)
+        loop = _loop()
+        if loop is None:
+            self._logger.info(event, **facts)
+            return
+        self._waiting.append((copy_context(), event, facts))
+        loop.call_soon(self._catch_up)
 
     def warn(self, event: str, **facts: object) -> None:
         """Log at level warning, unless exactly the same was logged within :data:`REPEAT`."""
+        if _loop() is not None:
+            self._catch_up()
         key = repr((event, sorted(facts.items())))
         now = self._monotonic()
         last = self._said.pop(key, None)
@@ -91,3 +106,17 @@ class StructlogReports:
     def lost(self, what: str, error: BaseException) -> None:
         """Log what a storage job raised for which nobody waits any more."""
         self.warn("an abandoned storage job failed", job=what, fault=type(error).__name__, reason=str(error))
+
+    def _catch_up(self) -> None:
+        """Make lines of the notes that wait, in the event loop's thread, which alone lets notes wait."""
+        while self._waiting:
+            context, event, facts = self._waiting.popleft()
+            context.run(self._logger.info, event, **facts)
+
+
+def _loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of this thread, ``None`` if there is none: in the storage thread, and before the start."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

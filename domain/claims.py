@@ -83,10 +83,11 @@ def judge(
     """
     everything = tuple(objects)
     bench = _Bench(ledger, spellings, _uids_by_path(everything), now)
+    by_prefix = _by_prefix(pools)
     adoptions: dict[AllocationId, Adoption] = {}
     rejections: list[Rejection] = []
     for each in everything:
-        for pool in _claimed_pools(each, pools):
+        for pool in _claimed_pools(each, by_prefix):
             verdict = bench.verdict(each, pool)
             if isinstance(verdict, Fault):
                 rejections.append(_rejection(each, pool, verdict))
@@ -95,14 +96,20 @@ def judge(
     return Judgement(adoptions=tuple(adoptions.values()), rejections=tuple(rejections))
 
 
-def _claimed_pools(each: RuntimeObject, pools: Sequence[Pool]) -> Iterator[Pool]:
-    """Yield the pools whose annotations an object carries, the present form of a pool before its earlier ones."""
-    seen: set[str] = set()
+def _by_prefix(pools: Iterable[Pool]) -> dict[str, Pool]:
+    """Return pools by what their annotations begin with, the present form of a pool before its earlier ones."""
+    found: dict[str, Pool] = {}
     for pool in pools:
-        prefix = f"{pool.annotation_prefix}."
-        if prefix not in seen and any(key.startswith(prefix) for key in each.claimed):
-            seen.add(prefix)
-            yield pool
+        found.setdefault(f"{pool.annotation_prefix}.", pool)
+    return found
+
+
+def _claimed_pools(each: RuntimeObject, by_prefix: Mapping[str, Pool]) -> Iterator[Pool]:
+    """Yield the pools whose annotations an object carries."""
+    if each.claimed:
+        for prefix, pool in by_prefix.items():
+            if any(key.startswith(prefix) for key in each.claimed):
+                yield pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +129,15 @@ class _Bench:
             return Fault.SANDBOX
         if found is None or found.host_dir not in bases or found.socket_name != pool.socket_name:
             return Fault.MALFORMED
-        directories = frozenset(f"{base}/{found.id}" for base in bases)
-        if found.container_dir != pool.container_dir or each.mounts.get(pool.container_dir) not in directories:
+        base, _, name = each.mounts.get(pool.container_dir, "").rpartition("/")
+        if found.container_dir != pool.container_dir or name != found.id or base not in bases:
             return Fault.NOT_MOUNTED
         record = self.ledger.get(found.id)
         if record is not None:
             return None if _same(found, record.allocation) else Fault.DIFFERENT
-        return self._unfit(each, directories) or self._adopted(each, pool, found)
+        return self._unfit(each, [f"{base}/{found.id}" for base in bases]) or self._adopted(each, pool, found)
 
-    def _unfit(self, each: RuntimeObject, directories: frozenset[str]) -> Fault | None:
+    def _unfit(self, each: RuntimeObject, directories: Iterable[str]) -> Fault | None:
         """Say why a sound claim for an unknown allocation brings nothing back all the same."""
         if each.uid is None:
             return Fault.NO_UID

@@ -200,8 +200,8 @@ def _adopt(ledger: Ledger, sights: Sights, pools: Sequence[Pool], now: datetime)
         if found is None or found.allocation.id in ledger or found.allocation.id in taken:
             continue
         taken.add(found.allocation.id)
-        if entry.uid in sights.names:
-            found = replace(found, allocation=found.allocation.owned_by(sights.names[entry.uid]))
+        if (pod := sights.pod(entry.uid)) is not None:
+            found = replace(found, allocation=found.allocation.owned_by(pod))
         yield Adopt(adoption=found, reason="the kubelet's checkpoint names it")
 
 
@@ -230,8 +230,8 @@ def _own(ledger: Ledger, sights: Sights) -> Iterator[Own]:
             continue
         entry = sights.stored.get(record.allocation.id)
         owner = known if entry is None else known.completed_by(Owner(uid=entry.uid, container=entry.container))
-        if owner.uid in sights.names:
-            owner = owner.completed_by(sights.names[owner.uid])
+        if (pod := sights.pod(owner.uid)) is not None:
+            owner = owner.completed_by(pod)
         if owner != known:
             yield Own(id=record.allocation.id, owner=owner)
 

@@ -13,7 +13,7 @@ from domain.evidence import (
     Unknown,
     uids_seen,
 )
-from domain.identity import ALLOCATION_ID_LENGTH, AllocationId, is_allocation_id
+from domain.identity import ALLOCATION_ID_LENGTH, AllocationId, PodUid, is_allocation_id
 from domain.ledger import Ledger
 from domain.pool import Pool
 
@@ -27,7 +27,6 @@ class Sights:
         unfamiliar: those that name an allocation which the ledger has not: few, and only they can be adopted.
         mounted: the containers that name an allocation, by the allocation's id.
         stored: the entry that names an allocation, by the allocation's id.
-        names: what the runtime tells of the pod of a uid.
         uids: of which the runtime shows anything, ``None`` while it is unknown.
         blind: why it cannot be told that nobody uses an allocation, ``None`` if it can.
     """
@@ -50,13 +49,14 @@ class Sights:
         for each in objects:
             for name in self._kept_by(each) if each.kind is ObjectKind.CONTAINER else ():
                 self.mounted.setdefault(name, {})[f"container:{each.id}"] = None
-        self.names = {
-            each.uid: Owner(uid=each.uid, namespace=each.namespace, name=each.name)
-            for each in objects
-            if each.uid is not None and each.namespace is not None and each.name is not None
-        }
+        self._shown = {each.uid: each for each in objects if each.namespace is not None and each.name is not None}
         self.uids = uids_seen(runtime) if isinstance(runtime, RuntimeView) else None
         self.blind = self._blindness()
+
+    def pod(self, uid: PodUid | None) -> Owner | None:
+        """Return what the runtime tells of the pod of a uid."""
+        shown = None if uid is None else self._shown.get(uid)
+        return None if shown is None else Owner(uid=uid, namespace=shown.namespace, name=shown.name)
 
     def holders(self, name: AllocationId) -> tuple[str, ...]:
         """Say who names an allocation."""
@@ -64,7 +64,7 @@ class Sights:
 
     def holder(self, name: AllocationId) -> str | None:
         """Say who names an allocation first."""
-        return next(iter(self.holders(name)), None)
+        return next(iter(self.mounted.get(name, ())), "checkpoint" if name in self.stored else None)
 
     def older_than(self, moment: float) -> bool:
         """Whether a reading began before a moment; only to be asked when nothing is blind."""
@@ -93,6 +93,8 @@ class Sights:
         Looks at no more of a path than the id that may follow a base: a tenant's annotation may have any length.
         """
         for path in paths:
+            if not path.startswith(self._prefixes):
+                continue
             for prefix in self._prefixes:
                 if path.startswith(prefix):
                     name, _, _ = path[len(prefix) : len(prefix) + ALLOCATION_ID_LENGTH + 1].partition("/")

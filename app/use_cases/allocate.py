@@ -81,10 +81,7 @@ class Allocate:
             self._measures.allocated(pool.resource, ok=ok, seconds=self._clock.monotonic() - began)
 
     def _decide(self, pool: Pool, requests: Sequence[Sequence[str]]) -> Grant:
-        draws = [
-            Draw(id=self._unused_id(), secret=self._entropy.secret(pool.secret_length))
-            for _ in grant.check(pool, requests)
-        ]
+        draws = [Draw(id=self._unused_id(), secret=self._entropy.secret(pool.secret_length)) for _ in requests]
         return grant.plan(pool, requests, self._state.ledger, draws, now=self._clock.now())
 
     def _unused_id(self) -> AllocationId:

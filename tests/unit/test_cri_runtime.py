@@ -427,8 +427,9 @@ class TestWrongSockets:
     async def test_a_server_of_something_else(self, path: str) -> None:
         """Such as Docker's API, whose socket is as well known."""
 
-        async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+            await reader.read()  # until the client has seen that and goes
             writer.close()
 
         async with await asyncio.start_unix_server(answer, path):

@@ -1,5 +1,6 @@
 """Log lines."""
 
+import asyncio
 import io
 import json
 import logging
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from app.logs import REPEAT, StructlogReports, configure
 from app.settings import LogFormat, LogLevel
@@ -184,3 +186,62 @@ class TestRepeating:
         (line,) = lines(out)
         assert (line["level"], line["event"]) == ("warning", "an abandoned storage job failed")
         assert (line["job"], line["fault"], line["reason"]) == ("storing an allocation", "OSError", "no space")
+
+
+class TestInTheEventLoop:
+    @pytest.fixture
+    def reports(self, out: io.StringIO) -> StructlogReports:
+        configure(level=LogLevel.INFO, form=LogFormat.JSON, stream=out)
+        return StructlogReports()
+
+    async def test_an_answer_does_not_wait_for_its_line(self, reports: StructlogReports, out: io.StringIO) -> None:
+        reports.note("allocated")
+        before = lines(out)
+        await asyncio.sleep(0)
+
+        assert (before, [line["event"] for line in lines(out)]) == ([], ["allocated"])
+
+    async def test_a_warning_is_a_line_at_once_and_comes_in_its_turn(
+        self, reports: StructlogReports, out: io.StringIO
+    ) -> None:
+        reports.note("first")
+        reports.warn("second")
+        reports.note("third")
+        told = [line["event"] for line in lines(out)]
+        await asyncio.sleep(0)
+
+        assert (told, [line["event"] for line in lines(out)]) == (["first", "second"], ["first", "second", "third"])
+
+    async def test_a_line_belongs_to_the_request_in_which_it_was_noted(
+        self, reports: StructlogReports, out: io.StringIO
+    ) -> None:
+        for request in ("one", "two"):
+            with bound_contextvars(request=request):
+                reports.note("allocated")
+        await asyncio.sleep(0)
+
+        assert [line["request"] for line in lines(out)] == ["one", "two"]
+
+    def test_the_last_words_are_heard(self, reports: StructlogReports, out: io.StringIO) -> None:
+        async def end() -> None:
+            reports.note("stopped")
+
+        asyncio.run(end())
+
+        assert [line["event"] for line in lines(out)] == ["stopped"]
+
+    def test_what_waits_when_a_loop_fails_is_told_by_the_next(
+        self, reports: StructlogReports, out: io.StringIO
+    ) -> None:
+        loop = asyncio.new_event_loop()
+        loop.call_soon(reports.note, "lost in the old")
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        loop.close()
+
+        async def go_on() -> None:
+            reports.note("new")
+
+        asyncio.run(go_on())
+
+        assert [line["event"] for line in lines(out)] == ["lost in the old", "new"]
