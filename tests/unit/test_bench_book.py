@@ -31,6 +31,14 @@ def test_only_a_limit_can_be_missed() -> None:
     assert reached(measured()) == [False, True, True]
 
 
+@pytest.mark.parametrize("accepted, told", [(None, "NO"), (1.9, "NO"), (2.0, "NO, see below")])
+def test_what_is_out_of_reach_may_be_put_up_with_to_a_point(accepted: float | None, told: str) -> None:
+    samples = Sample.of([4.0]), Sample.of([2.0])
+    row = Book().ratio("Allocate", "p50", *samples, unit="ms", limit=1.5, accepted=accepted)
+
+    assert (row.reached, row.good, row.cells[-1]) == (False, told != "NO", f"<= 1.5 x: {told}")
+
+
 def test_a_single_value_has_no_spread() -> None:
     assert [row.cells[4] for row in measured().rows] == ["±19 %", "", ""]
 
