@@ -124,7 +124,7 @@ class TestGranted:
         names = [each.mounts[0].host_path.rpartition("/")[2] for each in answer.container_responses]
         assert len(set(names)) == 2
         assert set(names) <= served.stand.directories
-        assert served.daemon.said("allocated", allocation=names[1], devices=[dev(2), dev(3)])
+        await served.daemon.says("allocated", allocation=names[1], devices=[dev(2), dev(3)])
 
     async def test_calls_at_once_are_granted_each_for_itself(self, served: Served) -> None:
         names = await asyncio.gather(*(served.grant(dev(index % CAPACITY)) for index in range(20)))

@@ -103,11 +103,11 @@ class TestAFault:
 
     @pytest.fixture
     def _release_looks_at_the_runtime_alone(self) -> Iterator[None]:
-        def mounted_only(self: Sights, name: AllocationId) -> tuple[str, ...]:
-            return tuple(self.mounted.get(name, ()))
+        def mounted_by(self: Sights, name: AllocationId) -> str | None:
+            return next(iter(self.mounted.get(name, ())), None)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Sights, "holders", mounted_only)
+            patch.setattr(Sights, "holder", mounted_by)
             yield
 
     @pytest.mark.usefixtures("_release_looks_at_the_runtime_alone")
@@ -129,6 +129,6 @@ class TestAFault:
         text = "seed 1\ndelivery env\nadmit 0 0 0\nadmit 1 0 1\ntime 60\ntime 60\n"
         assert await trouble(read(text), power) is None
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Sights, "holders", lambda *_: ())
+            patch.setattr(Sights, "holder", lambda *_: None)
 
             assert isinstance(await trouble(read(text), power), Unsound)
