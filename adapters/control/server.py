@@ -143,7 +143,7 @@ class _SocketServer:
         server.add_generic_rpc_handlers((LazyReflection((SERVICE, health.SERVICE_NAME)),))
         _bind(server, self.place)
         self._server, self._identity = server, identity(self.place.path)
-        await server.start()
+        await _start(server)
         await self._condition.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self) -> None:
@@ -156,6 +156,16 @@ class _SocketServer:
             return
         await self._condition.enter_graceful_shutdown()
         await server.stop(FAREWELL)
+
+
+async def _start(server: aio.Server) -> None:
+    """Start a server, even if the task is told to end meanwhile: gRPC's own loop fails if nobody waits for that."""
+    starting = asyncio.ensure_future(server.start())
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait((starting,))
+        raise
 
 
 def _bind(server: aio.Server, place: Place) -> None:

@@ -77,12 +77,22 @@ async def serving(
     )
     _bind(server, path)
     try:
-        await server.start()  # which runs on although whoever waits for it is told to end
+        await _start(server)
         yield PluginServer(path=path, feed=feed)
     finally:
         feed.close()
         await server.stop(FAREWELL)
         _stay_cancelled()
+
+
+async def _start(server: grpc.aio.Server) -> None:
+    """Start a server, even if the task is told to end meanwhile: gRPC's own loop fails if nobody waits for that."""
+    starting = asyncio.ensure_future(server.start())
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait((starting,))
+        raise
 
 
 def _stay_cancelled() -> None:

@@ -1,5 +1,6 @@
 """The control sockets when somebody removes their files while the daemon runs."""
 
+import asyncio
 import shutil
 import socket
 from collections.abc import AsyncIterator
@@ -10,6 +11,8 @@ import pytest
 from grpc import aio
 
 from adapters._pb.memif.v1 import memif_pb2
+from adapters.control.server import ControlServer
+from adapters.control.sockets import Place
 from app.settings import ControlSettings
 from domain.resource import ResourceName
 from tests.integration.control import client, types
@@ -125,3 +128,19 @@ async def test_one_that_is_there_is_left_as_it_is(served: Served) -> None:
             await served.house.reconcile()
     assert [path.stat().st_ino for path in served.sockets] == before
     assert served.house.heard.warned == []
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_server_that_is_told_to_end_while_it_starts_ends(served: Served, turns: int) -> None:
+    """In whichever turn of the event loop that is, as when the daemon is stopped at once."""
+    path = served.place / "another.sock"
+    place = Place(path=str(path), mode=0o600)
+    server = ControlServer(core=served.house.container.control()._core, reports=served.house.heard, control=place)
+    task = asyncio.create_task(server.run())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait((task,), timeout=10)
+
+    assert task.cancelled()
+    assert not path.exists()

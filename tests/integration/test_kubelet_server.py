@@ -78,6 +78,25 @@ async def test_who_is_told_to_end_while_the_server_stops_ends(path: Path, monkey
     assert task.cancelled()
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_who_is_told_to_end_while_the_server_starts_ends(path: Path, turns: int) -> None:
+    """In whichever turn of the event loop that is; afterwards the path serves another."""
+
+    async def serve_for_ever() -> None:
+        async with serve(path):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(serve_for_ever())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait((task,), timeout=10)
+    async with serve(path) as another:
+        assert not another.lost
+
+    assert task.cancelled()
+
+
 async def test_one_that_was_removed_is_lost_although_it_is_still_served(server: PluginServer, path: Path) -> None:
     assert not server.lost
     path.unlink()
